@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * From a frame to a flow: Ethernet, up to four VLAN tags, IPv4 with options, IPv6 with extension
+ * headers, ports. Reads no further than the key needs, and treats a frame as the stack would: a
+ * packet that says it is longer than its frame is malformed, padding is not payload.
+ *
+ * xbloom_parse() is called by the filter program and by the benchmark's programs. `fields` is a
+ * constant wherever it is called, and the branches it rules out are gone from the loaded program.
+ */
+#ifndef XBLOOM_BPF_PARSE_H
+#define XBLOOM_BPF_PARSE_H
+
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "../include/xbloom/maps.h"
+
+/* The flow holds the key's fields. Otherwise xbloom_parse() returns an enum xbloom_reason. */
+#define XBLOOM_KEYED (-1)
+
+#define IP_FRAGMENT_OFFSET 0x1fff
+#define IPV6_FRAGMENT_OFFSET 0xfff8
+#define IPV6_HOP_LIMIT_ND 255 /* RFC 4861: what crossed a router is not neighbour discovery */
+#define ICMPV6_ND_FIRST 133   /* router solicitation */
+#define ICMPV6_ND_LAST 137    /* redirect */
+#define IPPROTO_MOBILITY 135
+
+struct xbloom_vlan_tag {
+	__be16 tci;
+	__be16 proto;
+};
+
+struct xbloom_ipv6_ext {
+	__u8 next;
+	__u8 len;
+	__be16 frag; /* fragment header only: offset and flags */
+	__be32 rest;
+};
+
+/* Where in the frame the parser stands. Offsets count from the frame's first byte. */
+struct xbloom_cursor {
+	void *data;
+	void *data_end;
+	__u64 frame_len; /* of the whole frame, all its buffers */
+	__u32 l3;
+	__u32 l4;
+	__u32 end; /* where the IP packet says that it ends; at most frame_len */
+};
+
+static __always_inline int xbloom_is_vlan(__be16 proto)
+{
+	return proto == bpf_htons(ETH_P_8021Q) || proto == bpf_htons(ETH_P_8021AD);
+}
+
+static __always_inline int xbloom_has_ports(__u8 proto)
+{
+	switch (proto) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_SCTP:
+	case IPPROTO_DCCP:
+	case IPPROTO_UDPLITE:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/*
+ * Ports of the protocols that have them: the first four bytes of the header, source port first.
+ * Other protocols (ICMP, GRE, ESP, ...) are keyed with both ports zero.
+ */
+static __always_inline int xbloom_parse_ports(struct xbloom_cursor *c, struct xbloom_flow *f)
+{
+	__u32 l4 = c->l4;
+	__u16 *ports;
+
+	if (!xbloom_has_ports(f->proto))
+		return XBLOOM_KEYED;
+	if (l4 + 4 > c->end)
+		return XBLOOM_MALFORMED;
+	ports = c->data + (l4 & 0xffff);
+	if ((void *)(ports + 2) > c->data_end)
+		return XBLOOM_MALFORMED;
+	f->ports[0] = ports[0];
+	f->ports[1] = ports[1];
+	return XBLOOM_KEYED;
+}
+
+static __always_inline int xbloom_parse_ipv4(struct xbloom_cursor *c, struct xbloom_flow *f,
+					     __u32 fields)
+{
+	struct iphdr *ip = c->data + c->l3;
+	__u32 header_len, total_len;
+
+	if ((void *)(ip + 1) > c->data_end)
+		return XBLOOM_MALFORMED;
+	if (ip->version != 4)
+		return XBLOOM_MALFORMED;
+	header_len = ip->ihl * 4;
+	if (header_len < sizeof(*ip) || c->l3 + header_len > c->frame_len)
+		return XBLOOM_MALFORMED;
+
+	/* The stack itself writes length 0 on a packet of over 64 KiB (BIG TCP): not checked. */
+	total_len = bpf_ntohs(ip->tot_len);
+	c->end = c->frame_len;
+	if (total_len) {
+		if (total_len < header_len || c->l3 + total_len > c->frame_len)
+			return XBLOOM_MALFORMED;
+		c->end = c->l3 + total_len;
+	}
+
+	f->family = XBLOOM_FAMILY_V4;
+	f->plen = 32;
+	f->proto = ip->protocol;
+	f->src.v4 = ip->saddr;
+	f->dst.v4 = ip->daddr;
+
+	if (!(fields & XBLOOM_FIELDS_PORTS))
+		return XBLOOM_KEYED;
+	if (ip->frag_off & bpf_htons(IP_FRAGMENT_OFFSET))
+		return XBLOOM_FRAGMENT;
+	c->l4 = c->l3 + header_len;
+	return xbloom_parse_ports(c, f);
+}
+
+/*
+ * Walk the extension headers to the upper-layer protocol, and tell whether any fragment header
+ * was on the way. On return f->proto is the last next-header value read: the protocol itself when
+ * the answer is XBLOOM_KEYED.
+ */
+static __always_inline int xbloom_walk_exthdrs(struct xbloom_cursor *c, struct xbloom_flow *f,
+					       int *fragmented)
+{
+	__u32 l4 = c->l4;
+	int i;
+
+	for (i = 0; i <= (int)XBLOOM_EXTHDRS_MAX; i++) {
+		struct xbloom_ipv6_ext *ext;
+		__u32 len;
+
+		switch (f->proto) {
+		case IPPROTO_HOPOPTS:
+		case IPPROTO_ROUTING:
+		case IPPROTO_DSTOPTS:
+		case IPPROTO_MOBILITY:
+		case IPPROTO_FRAGMENT:
+		case IPPROTO_AH:
+			break;
+		default:
+			c->l4 = l4;
+			return XBLOOM_KEYED;
+		}
+		if (i == (int)XBLOOM_EXTHDRS_MAX)
+			break;
+		/* Eight headers of 2 KiB at most: the bound is for the verifier. */
+		ext = c->data + (l4 & 0x7fff);
+		if ((void *)(ext + 1) > c->data_end || l4 + sizeof(*ext) > c->end)
+			return XBLOOM_MALFORMED;
+		if (f->proto == IPPROTO_FRAGMENT) {
+			*fragmented = 1;
+			len = sizeof(*ext);
+			if (ext->frag & bpf_htons(IPV6_FRAGMENT_OFFSET)) {
+				f->proto = ext->next;
+				return XBLOOM_FRAGMENT;
+			}
+		} else if (f->proto == IPPROTO_AH) {
+			len = (ext->len + 2) * 4;
+		} else {
+			len = (ext->len + 1) * 8;
+		}
+		f->proto = ext->next;
+		l4 += len;
+		if (l4 > c->end)
+			return XBLOOM_MALFORMED;
+	}
+	return XBLOOM_EXTHDR;
+}
+
+/* A protocol that can only be an extension header: not what a fragment finally carries. */
+static __always_inline int xbloom_is_exthdr(__u8 proto)
+{
+	return proto == IPPROTO_HOPOPTS || proto == IPPROTO_ROUTING || proto == IPPROTO_DSTOPTS ||
+	       proto == IPPROTO_MOBILITY || proto == IPPROTO_FRAGMENT || proto == IPPROTO_AH;
+}
+
+static __always_inline int xbloom_is_ndp(const struct xbloom_cursor *c, __u8 hop_limit)
+{
+	__u8 *type = c->data + (c->l4 & 0x7fff);
+
+	if (hop_limit != IPV6_HOP_LIMIT_ND || c->l4 >= c->end || (void *)(type + 1) > c->data_end)
+		return 0;
+	return *type >= ICMPV6_ND_FIRST && *type <= ICMPV6_ND_LAST;
+}
+
+static __always_inline int xbloom_parse_ipv6(struct xbloom_cursor *c, struct xbloom_flow *f,
+					     __u32 fields)
+{
+	struct ipv6hdr *ip = c->data + c->l3;
+	int walked, fragmented = 0;
+	__u32 payload_len;
+	__u64 *addr;
+
+	if ((void *)(ip + 1) > c->data_end)
+		return XBLOOM_MALFORMED;
+	if (ip->version != 6)
+		return XBLOOM_MALFORMED;
+
+	/* Payload length 0 before hop-by-hop options is a jumbogram's: not checked. */
+	payload_len = bpf_ntohs(ip->payload_len);
+	c->end = c->frame_len;
+	if (payload_len || ip->nexthdr != IPPROTO_HOPOPTS) {
+		if (c->l3 + sizeof(*ip) + payload_len > c->frame_len)
+			return XBLOOM_MALFORMED;
+		c->end = c->l3 + sizeof(*ip) + payload_len;
+	}
+
+	f->family = XBLOOM_FAMILY_V6;
+	f->plen = 128;
+	f->proto = ip->nexthdr;
+	addr = (__u64 *)&ip->saddr;
+	f->src.v6[0] = addr[0];
+	f->src.v6[1] = addr[1];
+	f->dst.v6[0] = addr[2];
+	f->dst.v6[1] = addr[3];
+
+	/*
+	 * The walk is also made for a key of addresses alone, to find neighbour discovery; how it
+	 * ends is then nobody's business, or a listed source could hide behind a bad header.
+	 */
+	c->l4 = c->l3 + sizeof(*ip);
+	walked = xbloom_walk_exthdrs(c, f, &fragmented);
+	if (walked == XBLOOM_KEYED && f->proto == IPPROTO_ICMPV6 && !fragmented &&
+	    xbloom_is_ndp(c, ip->hop_limit))
+		return XBLOOM_NDP;
+
+	if (!(fields & (XBLOOM_FIELDS_PORTS | XBLOOM_PROTO)))
+		return XBLOOM_KEYED;
+	if (walked == XBLOOM_FRAGMENT && !(fields & XBLOOM_FIELDS_PORTS) &&
+	    !xbloom_is_exthdr(f->proto))
+		return XBLOOM_KEYED; /* the fragment header names the protocol */
+	if (walked != XBLOOM_KEYED)
+		return walked;
+	if (!(fields & XBLOOM_FIELDS_PORTS))
+		return XBLOOM_KEYED;
+	return xbloom_parse_ports(c, f);
+}
+
+/*
+ * Fill the keyed fields of *f from the frame of ctx; *frame_len gets the length of the frame.
+ * Returns XBLOOM_KEYED, or the reason why there is no key: XBLOOM_NOT_IP, XBLOOM_NDP, or one of
+ * the unkeyed ones.
+ */
+static __always_inline int xbloom_parse(struct xdp_md *ctx, __u32 fields, struct xbloom_flow *f,
+					__u64 *frame_len)
+{
+	struct xbloom_cursor c = {
+		.data = (void *)(long)ctx->data,
+		.data_end = (void *)(long)ctx->data_end,
+		.frame_len = bpf_xdp_get_buff_len(ctx),
+		.l3 = sizeof(struct ethhdr),
+	};
+	struct ethhdr *eth = c.data;
+	__be16 proto;
+	int i;
+
+	*frame_len = c.frame_len;
+	if ((void *)(eth + 1) > c.data_end)
+		return XBLOOM_MALFORMED;
+	proto = eth->h_proto;
+
+#pragma unroll
+	for (i = 0; i < (int)XBLOOM_VLAN_TAGS_MAX; i++) {
+		struct xbloom_vlan_tag *tag = c.data + c.l3;
+
+		if (!xbloom_is_vlan(proto))
+			break;
+		if ((void *)(tag + 1) > c.data_end)
+			return XBLOOM_MALFORMED;
+		if (i == 0)
+			f->vlan = bpf_ntohs(tag->tci) & XBLOOM_VLAN_MAX;
+		proto = tag->proto;
+		c.l3 += sizeof(*tag);
+	}
+
+	switch (proto) {
+	case bpf_htons(ETH_P_IP):
+		return xbloom_parse_ipv4(&c, f, fields);
+	case bpf_htons(ETH_P_IPV6):
+		return xbloom_parse_ipv6(&c, f, fields);
+	case bpf_htons(ETH_P_8021Q):
+	case bpf_htons(ETH_P_8021AD):
+		return XBLOOM_VLAN_TAGS;
+	default:
+		return XBLOOM_NOT_IP;
+	}
+}
+
+#endif /* XBLOOM_BPF_PARSE_H */

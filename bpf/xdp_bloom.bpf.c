@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * xdp-bloom's data path.
+ *
+ *   xdp_bloom       the entry program: attached to devices, never replaced; jumps into the slot
+ *   xdp_bloom_try   the entry program of a trial: the same until its deadline, then nothing
+ *   xdp_bloom_slot  the filter program: one per generation, specialised by its constants
+ *
+ * `ip link set dev D xdp obj xdp_bloom.bpf.o sec xdp` takes the first program of section "xdp",
+ * so the entry program stands first. User space loads all three with XDP frags (jumbo frames).
+ */
+#include "maps.h"
+#include "parse.h"
+#include "verdict.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Only here when the slot is empty: fails open, since a half-made filter is no reason to drop. */
+static __always_inline int xbloom_no_filter(struct xdp_md *ctx)
+{
+	xbloom_count(XBLOOM_NO_FILTER, XBLOOM_PASS, bpf_xdp_get_buff_len(ctx));
+	return XDP_PASS;
+}
+
+SEC("xdp")
+int xdp_bloom(struct xdp_md *ctx)
+{
+	bpf_tail_call(ctx, &xbloom_slots, XBLOOM_SLOT);
+	return xbloom_no_filter(ctx);
+}
+
+SEC("xdp")
+int xdp_bloom_try(struct xdp_md *ctx)
+{
+	/* The kernel itself ends a trial, whatever became of the process that was to end it. */
+	if (bpf_ktime_get_boot_ns() >= try_deadline_ns)
+		return XDP_PASS;
+	bpf_tail_call(ctx, &xbloom_slots, XBLOOM_SLOT);
+	return xbloom_no_filter(ctx);
+}
+
+static __always_inline struct xbloom_block *xbloom_block_of(__u64 index)
+{
+	__u32 key = (__u32)index;
+
+	return bpf_map_lookup_elem(&xbloom_filter, &key);
+}
+
+/* One cache line and no branch on what it holds. */
+static __always_inline int xbloom_ask_split(__u64 h)
+{
+	const struct xbloom_block *block = xbloom_block_of(xbloom_split_block(h, params.blocks));
+
+	if (!block)
+		return XBLOOM_ERROR;
+	return xbloom_split_test(block, h) ? XBLOOM_MAYBE : XBLOOM_ABSENT;
+}
+
+/* Up to k lines; the first clear bit ends it. */
+static __always_inline int xbloom_ask_classic(__u64 h)
+{
+	__u64 step = xbloom_classic_step(h);
+	__u32 i;
+
+	for (i = 0; i < XBLOOM_CLASSIC_K_MAX; i++, h += step) {
+		const struct xbloom_block *block;
+		__u64 bit;
+
+		if (i >= params.k)
+			break;
+		bit = xbloom_classic_bit(h, params.bits);
+		block = xbloom_block_of(bit / XBLOOM_BLOCK_BITS);
+		if (!block)
+			return XBLOOM_ERROR;
+		if (!(block->w[bit / XBLOOM_WORD_BITS % XBLOOM_BLOCK_WORDS] >>
+			      (bit % XBLOOM_WORD_BITS) & 1))
+			return XBLOOM_ABSENT;
+	}
+	return XBLOOM_MAYBE;
+}
+
+SEC("xdp.frags")
+int xdp_bloom_slot(struct xdp_md *ctx)
+{
+	struct xbloom_hash_key hash_key = { params.hash_key.k0, params.hash_key.k1 };
+	struct xbloom_flow flow = {};
+	__u64 bytes, h;
+	int reason;
+
+	reason = xbloom_parse(ctx, params.fields, &flow, &bytes);
+	if (reason != XBLOOM_KEYED)
+		return xbloom_verdict(reason, bytes);
+
+	h = xbloom_key_hash(&hash_key, &flow, params.fields);
+	/* A block that is not there (XBLOOM_ERROR) fails open under either policy, and is counted. */
+	if (params.layout == XBLOOM_LAYOUT_SPLIT)
+		reason = xbloom_ask_split(h);
+	else
+		reason = xbloom_ask_classic(h);
+	return xbloom_verdict(reason, bytes);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the data path and its users share through memory: the constants of a filter program
+ * (.rodata), its counters (map `stats`) and the record of a filter (map `meta`).
+ *
+ * All three are bound to XBLOOM_VERSION. A change of any struct here, of a key word, of the hash
+ * or of a position raises it, and a tool that meets another number says so and keeps its hands
+ * off.
+ */
+#ifndef XBLOOM_MAPS_H
+#define XBLOOM_MAPS_H
+
+#include "key.h"
+#include "layout.h"
+
+#define XBLOOM_VERSION 1u
+#define XBLOOM_MAGIC 0x6d6f6f6c62706478ULL /* "xdpbloom", little-endian */
+
+#define XBLOOM_NAME_MAX 64u /* with the terminating zero */
+
+/* The slot of the map `slots` in which the entry program finds the filter program. */
+#define XBLOOM_SLOT 0u
+
+#define XBLOOM_POLICY_BLOCK 0u
+#define XBLOOM_POLICY_ALLOW 1u
+
+/* Why a packet got its verdict. Each packet has exactly one reason and one action. */
+enum xbloom_reason {
+	XBLOOM_NOT_IP,	  /* ARP, LLDP, ...: never keyed, always passes */
+	XBLOOM_NDP,	  /* IPv6 neighbour discovery: always passes */
+	XBLOOM_NO_FILTER, /* the slot was empty: always passes */
+	XBLOOM_ABSENT,	  /* certainly not in the filter */
+	XBLOOM_MAYBE,	  /* in the filter, or a false positive */
+	XBLOOM_ERROR,	  /* the program could not ask the filter: always passes */
+	/* Unkeyed: IP, but without the fields that the key wants. */
+	XBLOOM_MALFORMED, /* cut short, or lengths and versions that contradict each other */
+	XBLOOM_FRAGMENT,  /* not the first fragment, so no ports */
+	XBLOOM_EXTHDR,	  /* more IPv6 extension headers than XBLOOM_EXTHDRS_MAX */
+	XBLOOM_VLAN_TAGS, /* more VLAN tags than XBLOOM_VLAN_TAGS_MAX */
+	XBLOOM_REASONS,
+};
+
+#define XBLOOM_UNKEYED_FIRST XBLOOM_MALFORMED
+#define XBLOOM_UNKEYED_LAST XBLOOM_VLAN_TAGS
+#define XBLOOM_UNKEYED_ALL                                                                        \
+	(1u << XBLOOM_MALFORMED | 1u << XBLOOM_FRAGMENT | 1u << XBLOOM_EXTHDR |                   \
+	 1u << XBLOOM_VLAN_TAGS)
+
+#define XBLOOM_VLAN_TAGS_MAX 4u
+/* RFC 8200 has six kinds, of which one may come twice; eight leaves room for the unknown. */
+#define XBLOOM_EXTHDRS_MAX 8u
+
+enum xbloom_action {
+	XBLOOM_PASS,
+	XBLOOM_DROP,
+	XBLOOM_WOULD_DROP, /* shadow: the verdict is drop, the packet passes */
+	XBLOOM_ACTIONS,
+};
+
+struct xbloom_counter {
+	__u64 packets;
+	__u64 bytes; /* of whole frames, Ethernet header included, FCS not */
+};
+
+/* The one element of the per-CPU array `stats`. */
+struct xbloom_stats {
+	struct xbloom_counter c[XBLOOM_REASONS][XBLOOM_ACTIONS];
+};
+
+/* Everything a filter program knows, frozen in .rodata when it is loaded. */
+struct xbloom_params {
+	struct xbloom_hash_key hash_key;
+	__u64 blocks;
+	__u64 bits;
+	__u32 layout;
+	__u32 k;
+	__u32 fields;
+	__u32 policy;
+	__u32 shadow;	    /* 0 or 1 */
+	__u32 unkeyed_drop; /* bit 1 << reason: that reason drops */
+};
+
+/*
+ * The one element of the mmapable array `meta`: the record of a filter. Written by who holds the
+ * filter's lock; `inserted` alone is also added to atomically. It holds the secret.
+ */
+struct xbloom_meta {
+	__u64 magic;
+	__u32 version; /* XBLOOM_VERSION */
+	__u32 size;    /* of this struct */
+
+	struct xbloom_params params; /* as the program in the slot has them */
+	__u32 generation;	     /* counts the fillings that replaced each other, from 1 */
+	/*
+	 * 1 while params are newer than the program in the slot: who died there left the filter
+	 * consistent but the change undone, and the next writer carries it out.
+	 */
+	__u32 pending;
+
+	__u64 created;	/* seconds since 1970 */
+	__u64 capacity; /* keys it was sized for */
+	__u64 inserted; /* adds that changed at least one bit */
+	__u64 fp_target_femto; /* the rate it was sized for, in units of 1e-15 */
+	__u32 alarm_percent;   /* of capacity, from which the load is called high */
+	__u32 reserved;
+	char name[XBLOOM_NAME_MAX];
+};
+
+#endif /* XBLOOM_MAPS_H */
