@@ -21,11 +21,11 @@ struct {
 
 /*
  * The bits: one element per block. Mmapable makes the values start on a page, so that a block is
- * a cache line; programs only read it.
+ * a cache line. (Not BPF_F_RDONLY_PROG: the kernel then refuses user space a writable mapping.)
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_RDONLY_PROG);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct xbloom_block);

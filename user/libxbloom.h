@@ -68,6 +68,7 @@ struct xbloom_size {
 	uint64_t bytes;	     /* of the blocks */
 	double bits_per_key; /* as rounded to the geometry */
 	double fp;	     /* predicted at `items` keys */
+	double fp_target;    /* what was asked for; by a budget of bits: the same as fp */
 };
 
 /*

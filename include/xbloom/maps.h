@@ -90,12 +90,14 @@ struct xbloom_meta {
 	__u32 size;    /* of this struct */
 
 	struct xbloom_params params; /* as the program in the slot has them */
-	__u32 generation;	     /* counts the fillings that replaced each other, from 1 */
 	/*
-	 * 1 while params are newer than the program in the slot: who died there left the filter
-	 * consistent but the change undone, and the next writer carries it out.
+	 * A change of params is written to `next`, announced by pending = 1, put in the slot, and
+	 * then copied to params. Who dies between leaves it announced, and the next writer carries
+	 * it out.
 	 */
+	struct xbloom_params next;
 	__u32 pending;
+	__u32 generation; /* counts the fillings that replaced each other, from 1 */
 
 	__u64 created;	/* seconds since 1970 */
 	__u64 capacity; /* keys it was sized for */

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# `make help` lists the targets. Everything that is made goes under build/.
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+B := build
+V ?= 0
+ifeq ($(V),0)
+Q := @
+say = @printf '  %-8s %s\n' '$(1)' '$(2)';
+else
+Q :=
+say =
+endif
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CLANG ?= clang
+BPFTOOL ?= bpftool
+PKG_CONFIG ?= pkg-config
+PREFIX ?= /usr/local
+DESTDIR ?=
+BPF_DIR ?= $(PREFIX)/lib/xdp-bloom
+
+WARN := -Wall -Wextra -Wformat=2 -Wshadow
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(WARN) $(WERROR) -I$(B)/gen -Iuser -Itests -Iinclude \
+	$(PKG_CFLAGS) $(CFLAGS)
+SAN_CFLAGS = $(ALL_CFLAGS) -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer
+BPF_ARCH_INCLUDE = -I/usr/include/$(shell $(CC) -print-multiarch)
+BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Wextra -Wshadow $(WERROR) -Iinclude -Ibpf -Itests \
+	$(BPF_ARCH_INCLUDE)
+
+# Asked only by what needs them, so that `make check` can start on a machine without pkg-config.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags libbpf json-c))$(PKG_CFLAGS)
+LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c) -lm)$(LIBS)
+
+HEADERS := $(wildcard include/xbloom/*.h user/*.h tests/*.h tests/*/*.h)
+BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
+
+LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
+	filter.c attach.c)
+CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c
+LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
+CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
+SAN_LIB_OBJ := $(LIB_SRC:%.c=$(B)/san/%.o)
+SAN_CLI_OBJ := $(CLI_SRC:%.c=$(B)/san/%.o)
+
+TEST_BPF := $(wildcard tests/*/*.bpf.c)
+TEST_SKEL := $(patsubst tests/%.bpf.c,$(B)/gen/%.skel.h,$(TEST_BPF))
+UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+PACKET := $(patsubst tests/packet/%.c,%,$(wildcard tests/packet/test_*.c))
+TOOLS := $(patsubst tests/tools/%.c,%,$(wildcard tests/tools/*.c))
+TESTS_C := $(UNIT:%=unit/%) $(PACKET:%=packet/%)
+
+.PHONY: all
+all: $(B)/xdp-bloom $(B)/xdp_bloom.bpf.o
+
+# ---- the data path ----
+
+$(B)/xdp_bloom.bpf.o: bpf/xdp_bloom.bpf.c $(BPF_HEADERS) Makefile
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $@.full
+	$(Q)$(BPFTOOL) gen object $@ $@.full
+	$(Q)rm -f $@.full
+
+$(B)/gen/xdp_bloom.skel.h: $(B)/xdp_bloom.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BPFTOOL) gen skeleton $< name xdp_bloom_bpf > $@
+
+# ---- the library and the tool ----
+
+$(B)/user/%.o: user/%.c $(HEADERS) $(B)/gen/xdp_bloom.skel.h Makefile
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
+
+$(B)/san/user/%.o: user/%.c $(HEADERS) $(B)/gen/xdp_bloom.skel.h Makefile
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN_CFLAGS) -c $< -o $@
+
+$(B)/libxbloom.a: $(LIB_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(B)/san/libxbloom.a: $(SAN_LIB_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(B)/xdp-bloom: $(CLI_OBJ) $(B)/libxbloom.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+$(B)/san/xdp-bloom: $(SAN_CLI_OBJ) $(B)/san/libxbloom.a
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SAN_CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+
+# ---- tests: C programs that print TAP, BPF programs of their own, helper tools ----
+
+$(B)/gen/%.skel.h: tests/%.bpf.c $(BPF_HEADERS) Makefile
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $(@:.skel.h=.full.o)
+	$(Q)$(BPFTOOL) gen object $(@:.skel.h=.bpf.o) $(@:.skel.h=.full.o)
+	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.o) name $(subst -,_,$(notdir $*))_bpf > $@
+
+TEST_LIBS := -lcmocka
+$(B)/tests/%: tests/%.c $(HEADERS) $(TEST_SKEL) $(B)/libxbloom.a
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $< $(B)/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
+
+$(B)/san/tests/%: tests/%.c $(HEADERS) $(TEST_SKEL) $(B)/san/libxbloom.a
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN_CFLAGS) $< $(B)/san/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
+
+$(B)/tools/%: tests/tools/%.c $(HEADERS) Makefile
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $< $(LIBS) -o $@
+
+.PHONY: tests
+tests: all $(B)/san/xdp-bloom $(TESTS_C:%=$(B)/tests/%) $(TESTS_C:%=$(B)/san/tests/%) \
+	$(TOOLS:%=$(B)/tools/%)

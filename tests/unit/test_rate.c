@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The price list and the plan. Rates against values that were computed elsewhere, and against
+ * formulas of another shape in long double; plans must be enough, and one block or one bit less
+ * must not be.
+ */
+#include "unit.h"
+
+#include <math.h>
+#include <unistd.h>
+
+/* Rounding of a double; far below what one block or bit of the largest plan here changes. */
+#define TOLERANCE 1e-10L
+/* No formula may take longer than this many seconds, for whatever arguments. */
+#define PATIENCE 20
+
+/* ---- independent rates ---- */
+
+/*
+ * Split: over keys in a block the expectation of (1-q^i)^8, q = 63/64, i ~ Poisson(mean). The
+ * power multiplied out, and E[q^(ij)] = exp(-mean (1 - q^j)). Exact, but cancels for small rates.
+ */
+static long double twin_split(long double bits_per_key)
+{
+	static const int binomial[] = { 1, -8, 28, -56, 70, -56, 28, -8, 1 };
+	long double mean = 512 / bits_per_key, sum = 0, q = 1;
+	int j;
+
+	for (j = 0; j <= 8; j++, q *= 63.0L / 64)
+		sum += binomial[j] * expl(-mean * (1 - q));
+	return sum;
+}
+
+static long double twin_classic(long double bits_per_key, unsigned int k)
+{
+	return powl(1 - expl(-(long double)k / bits_per_key), k);
+}
+
+static void assert_close(double got, long double expected, long double relative,
+			 long double absolute)
+{
+	if (!(fabsl(got - expected) <= relative * expected + absolute))
+		fail_msg("%.12g, expected %.12Lg", got, expected);
+}
+
+static void split_rates_are_the_published_ones(void **state)
+{
+	/* One in the last digit: the published 0.004223 is 0.0042225 to one digit more. */
+	(void)state;
+	assert_close(xbloom_rate_split(10), 0.010490L, 0, 1e-6L);
+	assert_close(xbloom_rate_split(12), 0.004223L, 0, 1e-6L);
+	assert_close(xbloom_rate_split(16), 0.000909L, 0, 1e-6L);
+}
+
+static void classic_rates_are_the_published_ones(void **state)
+{
+	static const struct {
+		double bits_per_key;
+		unsigned int k;
+		long double rate; /* four digits */
+	} known[] = {
+		{ 8, 1, 0.1175L },	 { 8, 2, 0.0489L }, { 8, 6, 0.0216L },	{ 8, 12, 0.0483L },
+		{ 8, 20, 0.1803L },	 { 4, 3, 0.1469L }, { 12, 8, 0.0031L }, { 16, 11, 0.0005L },
+		{ 8 / 3.0, 6, 0.5126L }, /* three times what it was sized for */
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(known); i++)
+		assert_close(xbloom_rate_classic(known[i].bits_per_key, known[i].k), known[i].rate,
+			     0, 5e-5L);
+}
+
+static void rates_agree_with_independent_formulas(void **state)
+{
+	double c;
+	unsigned int k;
+
+	(void)state;
+	for (c = 0.01; c < 200; c *= 1.07) {
+		/* The absolute part is what the twin loses by cancelling. */
+		assert_close(xbloom_rate_split(c), twin_split(c), TOLERANCE, 1e-16L);
+		for (k = 1; k <= XBLOOM_CLASSIC_K_MAX; k++)
+			assert_close(xbloom_rate_classic(c, k), twin_classic(c, k), TOLERANCE, 0);
+	}
+}
+
+static void rate_of_a_geometry_is_the_rate_of_its_bits_per_key(void **state)
+{
+	const struct xbloom_geometry split = { 1000, 512000, XBLOOM_LAYOUT_SPLIT, 8 };
+	const struct xbloom_geometry classic = { 157, 80000, XBLOOM_LAYOUT_CLASSIC, 6 };
+
+	(void)state;
+	assert_close(xbloom_rate(&split, 51200), 0.010490L, 0, 5e-7L);
+	assert_close(xbloom_rate(&classic, 10000), 0.021577L, 0, 5e-7L);
+	assert_close(xbloom_rate(&classic, 30000), 0.5126L, 0, 5e-5L);
+	assert_true(xbloom_rate(&split, 0) == 0);
+	assert_true(xbloom_rate(&classic, 0) == 0);
+}
+
+/* However far a filter is overloaded, its rate rises to 1, is not above, and is found in time. */
+static void hopeless_overload_has_rate_one(void **state)
+{
+	static const double few_bits[] = { 1e-3, 1e-6, 1e-9, 1e-12, 1e-15, 1e-18 };
+	const struct xbloom_geometry split = { 1, 512, XBLOOM_LAYOUT_SPLIT, 8 };
+	const struct xbloom_geometry classic = { 1, 512, XBLOOM_LAYOUT_CLASSIC, 6 };
+	size_t i;
+
+	(void)state;
+	alarm(PATIENCE);
+	for (i = 0; i < COUNT_OF(few_bits); i++) {
+		double rate = xbloom_rate_split(few_bits[i]);
+
+		assert_close(rate, 1, 0, 1e-5L);
+		assert_true(rate <= 1);
+		assert_close(xbloom_rate_classic(few_bits[i], 6), 1, 0, 1e-5L);
+	}
+	assert_close(xbloom_rate(&split, UINT64_MAX), 1, 0, 1e-5L);
+	assert_close(xbloom_rate(&classic, UINT64_MAX), 1, 0, 1e-5L);
+	alarm(0);
+}
+
+static void rate_falls_as_bits_are_added(void **state)
+{
+	double c, split, classic, last_split = 1.1, last_classic = 1.1;
+
+	(void)state;
+	for (c = 0.5; c < 400; c *= 1.1) {
+		split = xbloom_rate_split(c);
+		classic = xbloom_rate_classic(c, 8);
+		assert_true(split < last_split && split > 0);
+		assert_true(classic < last_classic && classic > 0);
+		last_split = split;
+		last_classic = classic;
+	}
+}
+
+/* ---- plans ---- */
+
+static const uint64_t sweep_items[] = { 1, 2, 10, 1000, 1000000, 1000000000 };
+static const double sweep_fp[] = { 1e-9, 1e-8, 1e-6, 1e-4, 0.001, 0.01, 0.05, 0.1, 0.3, 0.5 };
+
+/* What must hold of any plan: its numbers fit each other. */
+static void assert_sound(const struct xbloom_size_request *req, const struct xbloom_size *size)
+{
+	const struct xbloom_geometry *g = &size->geometry;
+
+	assert_int_equal(g->layout, req->layout);
+	assert_in_range(g->blocks, 1, XBLOOM_BLOCKS_MAX);
+	if (req->layout == XBLOOM_LAYOUT_SPLIT) {
+		assert_int_equal(g->k, XBLOOM_SPLIT_K);
+		assert_int_equal(g->bits, g->blocks * XBLOOM_BLOCK_BITS);
+	} else {
+		assert_in_range(g->k, 1, XBLOOM_CLASSIC_K_MAX);
+		if (req->hashes)
+			assert_int_equal(g->k, req->hashes);
+		assert_in_range(g->bits, 1, XBLOOM_CLASSIC_BITS_MAX);
+		assert_int_equal(g->blocks, (g->bits + XBLOOM_BLOCK_BITS - 1) / XBLOOM_BLOCK_BITS);
+	}
+	assert_int_equal(size->items, req->items);
+	assert_int_equal(size->bytes, g->blocks * XBLOOM_BLOCK_BYTES);
+	assert_close(size->bits_per_key, (long double)g->bits / req->items, TOLERANCE, 0);
+	assert_true(size->fp == xbloom_rate(g, req->items));
+}
+
+static void split_plan_is_the_smallest_that_keeps_the_rate(void **state)
+{
+	size_t i, j;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(sweep_items); i++) {
+		for (j = 0; j < COUNT_OF(sweep_fp); j++) {
+			const long double n = sweep_items[i];
+			const struct xbloom_size_request req = {
+				.layout = XBLOOM_LAYOUT_SPLIT,
+				.items = sweep_items[i],
+				.fp = sweep_fp[j],
+			};
+			struct xbloom_error err;
+			struct xbloom_size size;
+			struct xbloom_geometry less;
+
+			if (xbloom_plan(&req, &size, &err))
+				fail_msg("%s", err.text);
+			assert_sound(&req, &size);
+			assert_true(size.fp <= req.fp);
+			assert_true(twin_split(size.geometry.bits / n) <=
+				    req.fp * (1 + TOLERANCE) + 1e-16L);
+			if (size.geometry.blocks == 1)
+				continue;
+			less = size.geometry;
+			less.blocks--;
+			less.bits -= XBLOOM_BLOCK_BITS;
+			assert_true(xbloom_rate(&less, req.items) > req.fp);
+			assert_true(twin_split(less.bits / n) >= req.fp * (1 - TOLERANCE) - 1e-16L);
+		}
+	}
+}
+
+/* Whether `bits` keep the rate with k hashes, or with any number of them when k is 0. */
+static int classic_keeps(uint64_t bits, unsigned int k, uint64_t items, long double fp)
+{
+	unsigned int low = k ? k : 1, high = k ? k : XBLOOM_CLASSIC_K_MAX;
+
+	for (k = low; k <= high; k++)
+		if (twin_classic((long double)bits / items, k) <= fp)
+			return 1;
+	return 0;
+}
+
+/* With k given, and with k free: then no k at all would do with a bit less. */
+static void classic_plan_is_the_smallest_that_keeps_the_rate(void **state)
+{
+	static const unsigned int hashes[] = { 0, 1, 2, 6, 11, 30 };
+	size_t i, j, l;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(sweep_items); i++) {
+		for (j = 0; j < COUNT_OF(sweep_fp); j++) {
+			for (l = 0; l < COUNT_OF(hashes); l++) {
+				const struct xbloom_size_request req = {
+					.layout = XBLOOM_LAYOUT_CLASSIC,
+					.items = sweep_items[i],
+					.fp = sweep_fp[j],
+					.hashes = hashes[l],
+				};
+				long double fp = sweep_fp[j];
+				struct xbloom_geometry less;
+				struct xbloom_error err;
+				struct xbloom_size size;
+
+				unit_error_poison(&err);
+				if (!classic_keeps(XBLOOM_CLASSIC_BITS_MAX, req.hashes, req.items,
+						   fp)) {
+					assert_int_equal(xbloom_plan(&req, &size, &err), -E2BIG);
+					unit_assert_one_line(&err);
+					continue;
+				}
+				if (xbloom_plan(&req, &size, &err))
+					fail_msg("%s", err.text);
+				assert_sound(&req, &size);
+				assert_true(size.fp <= req.fp);
+				assert_true(classic_keeps(size.geometry.bits, size.geometry.k,
+							  req.items, fp * (1 + TOLERANCE)));
+				if (size.geometry.bits == 1)
+					continue;
+				less = size.geometry;
+				less.bits--;
+				assert_true(xbloom_rate(&less, req.items) > req.fp);
+				assert_false(classic_keeps(less.bits, req.hashes, req.items,
+							   fp * (1 - TOLERANCE)));
+			}
+		}
+	}
+}
+
+static void plan_without_a_rate_takes_the_default(void **state)
+{
+	struct xbloom_size_request req = { .layout = XBLOOM_LAYOUT_SPLIT, .items = 100000 };
+	struct xbloom_size by_default, by_name;
+	struct xbloom_error err;
+
+	(void)state;
+	assert_int_equal(xbloom_plan(&req, &by_default, &err), 0);
+	req.fp = XBLOOM_FP_DEFAULT;
+	assert_int_equal(xbloom_plan(&req, &by_name, &err), 0);
+	assert_int_equal(by_default.geometry.blocks, by_name.geometry.blocks);
+	assert_true(by_default.fp <= XBLOOM_FP_DEFAULT);
+}
+
+static void plan_by_bits_per_key_gives_at_least_those(void **state)
+{
+	static const double budget[] = { 0.5, 1, 4, 7.3, 8, 10, 12, 16, 43.2 };
+	size_t i, j;
+	unsigned int k;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(sweep_items); i++) {
+		for (j = 0; j < COUNT_OF(budget); j++) {
+			struct xbloom_size_request req = {
+				.layout = XBLOOM_LAYOUT_SPLIT,
+				.items = sweep_items[i],
+				.bits_per_key = budget[j],
+			};
+			long double wanted = (long double)req.items * req.bits_per_key;
+			struct xbloom_error err;
+			struct xbloom_size size;
+
+			if (xbloom_plan(&req, &size, &err))
+				fail_msg("%s", err.text);
+			assert_sound(&req, &size);
+			assert_int_equal(size.geometry.blocks, ceill(wanted / 512));
+
+			req.layout = XBLOOM_LAYOUT_CLASSIC;
+			if (wanted > XBLOOM_CLASSIC_BITS_MAX) {
+				assert_int_equal(xbloom_plan(&req, &size, &err), -E2BIG);
+				continue;
+			}
+			if (xbloom_plan(&req, &size, &err))
+				fail_msg("%s", err.text);
+			assert_sound(&req, &size);
+			assert_int_equal(size.geometry.bits, ceill(wanted));
+
+			/* The best number of hashes: no other has a lower rate. */
+			for (k = 1; k <= XBLOOM_CLASSIC_K_MAX; k++)
+				assert_true(xbloom_rate_classic(size.bits_per_key, k) >=
+					    size.fp * (1 - 1e-12));
+		}
+	}
+}
+
+/* From the introduction: 8 bits a key, 6 hashes. */
+static void plan_takes_the_number_of_hashes_that_is_given(void **state)
+{
+	const struct xbloom_size_request req = {
+		.layout = XBLOOM_LAYOUT_CLASSIC,
+		.items = 10000,
+		.bits_per_key = 8,
+		.hashes = 6,
+	};
+	struct xbloom_error err;
+	struct xbloom_size size;
+
+	(void)state;
+	assert_int_equal(xbloom_plan(&req, &size, &err), 0);
+	assert_sound(&req, &size);
+	assert_int_equal(size.geometry.bits, 80000);
+	assert_close(size.fp, 0.021577L, 0, 5e-7L);
+}
+
+/* ---- refusals ---- */
+
+static void refused(struct xbloom_size_request req, int code)
+{
+	struct xbloom_error err;
+	struct xbloom_size size;
+	int ret;
+
+	unit_error_poison(&err);
+	alarm(PATIENCE);
+	ret = xbloom_plan(&req, &size, &err);
+	alarm(0);
+	if (ret != code)
+		fail_msg("%d, expected %d: layout %u, items %" PRIu64 ", fp %g, bits %g, k %u", ret,
+			 code, req.layout, req.items, req.fp, req.bits_per_key, req.hashes);
+	unit_assert_one_line(&err);
+	/* The message may be left out. */
+	assert_int_equal(xbloom_plan(&req, &size, NULL), code);
+}
+
+static void plan_refuses_what_is_out_of_range(void **state)
+{
+	static const double bad_fp[] = { -0.01, 5e-10, 0.500001, 1, 100, -INFINITY, INFINITY, NAN };
+	static const double bad_bits[] = { -1, -1e-9, -INFINITY, INFINITY, NAN };
+	uint32_t layout;
+	size_t i;
+
+	(void)state;
+	for (layout = XBLOOM_LAYOUT_SPLIT; layout <= XBLOOM_LAYOUT_CLASSIC; layout++) {
+		for (i = 0; i < COUNT_OF(bad_fp); i++)
+			refused((struct xbloom_size_request){ .layout = layout,
+							      .items = 1000,
+							      .fp = bad_fp[i] },
+				-EINVAL);
+		for (i = 0; i < COUNT_OF(bad_bits); i++)
+			refused((struct xbloom_size_request){ .layout = layout,
+							      .items = 1000,
+							      .bits_per_key = bad_bits[i] },
+				-EINVAL);
+		refused((struct xbloom_size_request){ .layout = layout, .fp = 0.01 }, -EINVAL);
+		refused((struct xbloom_size_request){ .layout = layout }, -EINVAL);
+	}
+	refused((struct xbloom_size_request){ .layout = XBLOOM_LAYOUT_CLASSIC + 1, .items = 1000 },
+		-EINVAL);
+	refused((struct xbloom_size_request){ .layout = XBLOOM_LAYOUT_CLASSIC,
+					      .items = 1000,
+					      .hashes = XBLOOM_CLASSIC_K_MAX + 1 },
+		-EINVAL);
+	refused((struct xbloom_size_request){ .layout = XBLOOM_LAYOUT_CLASSIC,
+					      .items = 1000,
+					      .hashes = UINT32_MAX },
+		-EINVAL);
+}
+
+static void plan_accepts_the_ends_of_the_range(void **state)
+{
+	static const double ends[] = { XBLOOM_FP_MIN, XBLOOM_FP_MAX };
+	static const unsigned int hashes[] = { 1, XBLOOM_CLASSIC_K_MAX };
+	struct xbloom_error err;
+	struct xbloom_size size;
+	size_t i, j;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(ends); i++) {
+		struct xbloom_size_request req = { .items = 1, .fp = ends[i] };
+
+		req.layout = XBLOOM_LAYOUT_SPLIT;
+		assert_int_equal(xbloom_plan(&req, &size, &err), 0);
+		req.layout = XBLOOM_LAYOUT_CLASSIC;
+		for (j = 0; j < COUNT_OF(hashes); j++) {
+			req.hashes = hashes[j];
+			/* One hash at 1e-9 takes 10^9 bits for a single key. */
+			assert_int_equal(xbloom_plan(&req, &size, &err), 0);
+			assert_sound(&req, &size);
+		}
+	}
+}
+
+static void plan_says_when_it_would_be_too_big(void **state)
+{
+	static const uint64_t many[] = { 1000000000000ULL, 1ULL << 53, 1ULL << 63, UINT64_MAX };
+	uint32_t layout;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(many); i++) {
+		for (layout = XBLOOM_LAYOUT_SPLIT; layout <= XBLOOM_LAYOUT_CLASSIC; layout++) {
+			refused((struct xbloom_size_request){ .layout = layout,
+							      .items = many[i],
+							      .fp = 1e-9 },
+				-E2BIG);
+			refused((struct xbloom_size_request){ .layout = layout,
+							      .items = many[i],
+							      .bits_per_key = 10 },
+				-E2BIG);
+		}
+	}
+	/* 10^9 keys at 1 % are 9.6 * 10^9 bits: split takes them, classic ends at 2^32. */
+	refused((struct xbloom_size_request){ .layout = XBLOOM_LAYOUT_CLASSIC,
+					      .items = 1000000000,
+					      .fp = 0.01 },
+		-E2BIG);
+}
+
+/* One bit more than the largest, one block more than the largest. */
+static void plan_reaches_exactly_the_largest_geometry(void **state)
+{
+	struct xbloom_size_request req = {
+		.layout = XBLOOM_LAYOUT_CLASSIC,
+		.items = XBLOOM_CLASSIC_BITS_MAX / 8,
+		.bits_per_key = 8,
+	};
+	struct xbloom_error err;
+	struct xbloom_size size;
+
+	(void)state;
+	assert_int_equal(xbloom_plan(&req, &size, &err), 0);
+	assert_int_equal(size.geometry.bits, XBLOOM_CLASSIC_BITS_MAX);
+	req.items++;
+	refused(req, -E2BIG);
+
+	req.layout = XBLOOM_LAYOUT_SPLIT;
+	req.items = XBLOOM_BLOCKS_MAX;
+	req.bits_per_key = 512;
+	assert_int_equal(xbloom_plan(&req, &size, &err), 0);
+	assert_int_equal(size.geometry.blocks, XBLOOM_BLOCKS_MAX);
+	req.items++;
+	refused(req, -E2BIG);
+}
+
+/* A budget that is absurd gives one block at once, or is refused at once. */
+static void plan_of_an_absurd_budget_ends_soon(void **state)
+{
+	const struct xbloom_size_request req = {
+		.layout = XBLOOM_LAYOUT_SPLIT,
+		.items = 1000000000000000000ULL,
+		.bits_per_key = 1e-18,
+	};
+	struct xbloom_error err;
+	struct xbloom_size size;
+	int ret;
+
+	(void)state;
+	unit_error_poison(&err);
+	alarm(PATIENCE);
+	ret = xbloom_plan(&req, &size, &err);
+	alarm(0);
+	if (ret)
+		unit_assert_one_line(&err);
+	else
+		assert_int_equal(size.geometry.blocks, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(split_rates_are_the_published_ones),
+		cmocka_unit_test(classic_rates_are_the_published_ones),
+		cmocka_unit_test(rates_agree_with_independent_formulas),
+		cmocka_unit_test(rate_of_a_geometry_is_the_rate_of_its_bits_per_key),
+		cmocka_unit_test(hopeless_overload_has_rate_one),
+		cmocka_unit_test(rate_falls_as_bits_are_added),
+		cmocka_unit_test(split_plan_is_the_smallest_that_keeps_the_rate),
+		cmocka_unit_test(classic_plan_is_the_smallest_that_keeps_the_rate),
+		cmocka_unit_test(plan_without_a_rate_takes_the_default),
+		cmocka_unit_test(plan_by_bits_per_key_gives_at_least_those),
+		cmocka_unit_test(plan_takes_the_number_of_hashes_that_is_given),
+		cmocka_unit_test(plan_refuses_what_is_out_of_range),
+		cmocka_unit_test(plan_accepts_the_ends_of_the_range),
+		cmocka_unit_test(plan_says_when_it_would_be_too_big),
+		cmocka_unit_test(plan_reaches_exactly_the_largest_geometry),
+		cmocka_unit_test(plan_of_an_absurd_budget_ends_soon),
+	};
+
+	return cmocka_run_group_tests_name("rate and plan", tests, NULL, NULL);
+}

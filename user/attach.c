@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Devices: the netlink attachment that `ip link show` prints. Which device belongs to which filter
+ * is kept nowhere but in the kernel: a program belongs to the filter whose `slots` map it jumps
+ * through. Every change names the program it expects to find, so two tools, or a tool and an
+ * administrator, cannot undo each other's work by accident.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/ethtool.h>
+#include <linux/if_link.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "internal.h"
+
+/* A program names its maps by id; ours uses three or four. */
+#define PROG_MAPS_MAX 16
+#define SLOTS_MAP_NAME "xbloom_slots"
+#define NSEC_PER_SEC 1000000000ULL
+
+/* ---- what is on a device ---- */
+
+struct occupant {
+	int fd; /* of the XDP program there, or -1 */
+	uint32_t id;
+	uint32_t flags; /* XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE */
+	char name[BPF_OBJ_NAME_LEN];
+	uint32_t slots_id; /* of its slots map, when it is one of our entry programs; else 0 */
+	bool trial;
+};
+
+static uint32_t find_slots(const uint32_t *map_ids, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		struct bpf_map_info info = { 0 };
+		uint32_t len = sizeof(info);
+		AUTO_CLOSE int fd = bpf_map_get_fd_by_id(map_ids[i]);
+
+		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) &&
+		    info.type == BPF_MAP_TYPE_PROG_ARRAY && !strcmp(info.name, SLOTS_MAP_NAME))
+			return info.id;
+	}
+	return 0;
+}
+
+static int identify(struct occupant *o)
+{
+	uint32_t map_ids[PROG_MAPS_MAX] = { 0 };
+	struct bpf_prog_info info = { 0 };
+	uint32_t len = sizeof(info);
+	bool entry;
+
+	info.nr_map_ids = PROG_MAPS_MAX;
+	info.map_ids = (uint64_t)(uintptr_t)map_ids;
+	if (bpf_obj_get_info_by_fd(o->fd, &info, &len))
+		return -errno;
+	memcpy(o->name, info.name, sizeof(o->name));
+	entry = !strcmp(o->name, XBLOOM_PROG_ENTRY);
+	o->trial = !strcmp(o->name, XBLOOM_PROG_TRY);
+	if (entry || o->trial)
+		o->slots_id = find_slots(map_ids, info.nr_map_ids < PROG_MAPS_MAX ? info.nr_map_ids
+										  : PROG_MAPS_MAX);
+	if (!o->slots_id)
+		o->trial = false;
+	return 0;
+}
+
+/* What runs on a device; o->fd is the caller's to close, and -1 when nothing does. */
+static int look(unsigned int ifindex, struct occupant *o)
+{
+	LIBBPF_OPTS(bpf_xdp_query_opts, query);
+	struct xbloom_libbpf_log log;
+	int ret;
+
+	*o = (struct occupant){ .fd = -1 };
+	xbloom_libbpf_listen(&log);
+	ret = bpf_xdp_query((int)ifindex, 0, &query);
+	xbloom_libbpf_ignore(&log);
+	if (ret)
+		return ret;
+	if (query.drv_prog_id) {
+		o->id = query.drv_prog_id;
+		o->flags = XDP_FLAGS_DRV_MODE;
+	} else if (query.skb_prog_id) {
+		o->id = query.skb_prog_id;
+		o->flags = XDP_FLAGS_SKB_MODE;
+	} else if (query.prog_id) {
+		o->id = query.prog_id;
+		o->flags = query.attach_mode == XDP_ATTACHED_HW ? XDP_FLAGS_HW_MODE : 0;
+	}
+	if (!o->id)
+		return 0;
+	o->fd = bpf_prog_get_fd_by_id(o->id);
+	if (o->fd < 0) {
+		/* Gone since: as good as nothing there. Anything else is a failure. */
+		ret = errno == ENOENT ? 0 : -errno;
+		*o = (struct occupant){ .fd = -1 };
+		return ret;
+	}
+	return identify(o);
+}
+
+static int look_or_fail(const char *device, unsigned int ifindex, struct occupant *o,
+			struct xbloom_error *err)
+{
+	int ret = look(ifindex, o);
+
+	return ret ? xbloom_fail_errno(err, ret, "cannot ask what runs on %s", device) : 0;
+}
+
+static int device_index(const char *device, unsigned int *ifindex, struct xbloom_error *err)
+{
+	*ifindex = if_nametoindex(device);
+	if (!*ifindex)
+		return xbloom_fail(err, -ENODEV, "there is no device %s (ip link shows them)",
+				   device);
+	return 0;
+}
+
+const char *xbloom_mode_name(enum xbloom_mode mode)
+{
+	static const char *const names[] = {
+		[XBLOOM_MODE_AUTO] = "auto",
+		[XBLOOM_MODE_NATIVE] = "native",
+		[XBLOOM_MODE_GENERIC] = "generic",
+	};
+
+	return names[mode];
+}
+
+static enum xbloom_mode mode_of(uint32_t flags)
+{
+	return flags == XDP_FLAGS_SKB_MODE ? XBLOOM_MODE_GENERIC : XBLOOM_MODE_NATIVE;
+}
+
+static uint32_t own_slots_id(const struct xbloom *f)
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(xbloom_slots_fd(f), &info, &len) ? 0 : info.id;
+}
+
+int xbloom_devices(const struct xbloom *f, struct xbloom_device **devices, size_t *n,
+		   struct xbloom_error *err)
+{
+	struct if_nameindex *all = if_nameindex();
+	uint32_t slots_id = own_slots_id(f);
+	struct xbloom_device *list = NULL;
+	size_t i, count = 0;
+	int ret = 0;
+
+	if (!all)
+		return xbloom_fail_errno(err, -errno, "cannot list the devices");
+	for (i = 0; all[i].if_index && !ret; i++) {
+		struct xbloom_device *more;
+		struct occupant o;
+
+		/* A device may go while we look at the others. */
+		if (look(all[i].if_index, &o))
+			continue;
+		if (o.fd >= 0 && o.slots_id == slots_id) {
+			more = reallocarray(list, count + 1, sizeof(*list));
+			if (!more) {
+				ret = xbloom_fail(err, -ENOMEM, "out of memory");
+			} else {
+				list = more;
+				list[count] = (struct xbloom_device){
+					.ifindex = all[i].if_index,
+					.mode = mode_of(o.flags),
+					.trial = o.trial,
+				};
+				snprintf(list[count].name, sizeof(list[count].name), "%s",
+					 all[i].if_name);
+				count++;
+			}
+		}
+		xbloom_close_fd(&o.fd);
+	}
+	if_freenameindex(all);
+	if (ret) {
+		free(list);
+		return ret;
+	}
+	*devices = list;
+	*n = count;
+	return 0;
+}
+
+/* The filter whose slots map has this id; false when no filter here has it. */
+static bool filter_with_slots(uint32_t slots_id, char found[XBLOOM_NAME_MAX])
+{
+	char path[XBLOOM_PATH_MAX];
+	char **names;
+	size_t i, n;
+	bool is = false;
+
+	if (xbloom_names(&names, &n, NULL))
+		return false;
+	for (i = 0; i < n && !is; i++) {
+		struct bpf_map_info info = { 0 };
+		uint32_t len = sizeof(info);
+		AUTO_CLOSE int fd = -1;
+
+		if (xbloom_pin_path(path, names[i], false, XBLOOM_PIN_SLOTS, NULL))
+			continue;
+		fd = bpf_obj_get(path);
+		is = fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) && info.id == slots_id;
+		if (is)
+			snprintf(found, XBLOOM_NAME_MAX, "%s", names[i]);
+	}
+	xbloom_names_free(names, n);
+	return is;
+}
+
+/* ---- one change on one device ---- */
+
+/* Put prog (or nothing, -1) where `old` (or nothing, -1) is. The kernel's words go to log. */
+static int change(unsigned int ifindex, int prog, int old, uint32_t flags,
+		  struct xbloom_libbpf_log *log)
+{
+	LIBBPF_OPTS(bpf_xdp_attach_opts, opts);
+	int ret;
+
+	if (old >= 0)
+		opts.old_prog_fd = old;
+	else
+		flags |= XDP_FLAGS_UPDATE_IF_NOEXIST;
+	xbloom_libbpf_listen(log);
+	ret = bpf_xdp_attach((int)ifindex, prog, flags, &opts);
+	xbloom_libbpf_ignore(log);
+	return ret;
+}
+
+static const char *kernel_words(const struct xbloom_libbpf_log *log, int code)
+{
+	static const char prefix[] = "libbpf: Kernel error message: ";
+
+	if (!strncmp(log->text, prefix, strlen(prefix)))
+		return log->text + strlen(prefix);
+	return strerror(-code);
+}
+
+/* A device that is to be changed, and what it takes to change it back. */
+struct target {
+	const char *name;
+	unsigned int ifindex;
+	struct occupant before;
+	bool done_already; /* f is attached there, for good and in the wanted mode */
+};
+
+/* Put back what was on the device, if it is `now` that runs there. */
+static void undo(const struct target *t, int now)
+{
+	struct xbloom_libbpf_log log;
+	struct bpf_prog_info info = { 0 };
+	uint32_t len = sizeof(info);
+	struct occupant o;
+
+	if (bpf_obj_get_info_by_fd(now, &info, &len) || look(t->ifindex, &o))
+		return;
+	if (o.fd >= 0 && o.id == info.id) {
+		if (t->before.fd >= 0 && t->before.flags == o.flags) {
+			change(t->ifindex, t->before.fd, now, o.flags, &log);
+		} else {
+			change(t->ifindex, -1, now, o.flags, &log);
+			if (t->before.fd >= 0)
+				change(t->ifindex, t->before.fd, -1, t->before.flags, &log);
+		}
+	}
+	xbloom_close_fd(&o.fd);
+}
+
+static void notice(const struct xbloom_attach_options *opts, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+static void notice(const struct xbloom_attach_options *opts, const char *format, ...)
+{
+	char text[sizeof(((struct xbloom_error *)0)->text)];
+	va_list args;
+
+	if (!opts->notice)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	opts->notice(opts->ctx, text);
+}
+
+/* ---- attach ---- */
+
+/* May what is there be replaced? 0 yes, 1 it is us already, or an error. */
+static int judge(struct xbloom *f, const char *device, const struct occupant *o,
+		 const struct xbloom_attach_options *opts, struct xbloom_error *err)
+{
+	char other[XBLOOM_NAME_MAX];
+
+	if (o->fd < 0)
+		return 0;
+	if (o->slots_id && o->slots_id == own_slots_id(f)) {
+		bool same_mode = opts->mode == XBLOOM_MODE_AUTO || opts->mode == mode_of(o->flags);
+
+		if (o->trial || (!same_mode && !opts->try_seconds))
+			return 0;
+		if (opts->try_seconds)
+			return xbloom_fail(err, -EBUSY,
+					   "%s runs filter %s for good already: detach it before a "
+					   "trial",
+					   device, xbloom_meta(f)->name);
+		return 1;
+	}
+	if (o->slots_id && filter_with_slots(o->slots_id, other)) {
+		if (opts->force)
+			return 0;
+		return xbloom_fail(err, -EBUSY,
+				   "%s runs filter %s: xdp-bloom detach %s first, or --force",
+				   device, other, device);
+	}
+	if (o->slots_id) {
+		notice(opts,
+		       "%s: adopted the entry program (id %u) that was attached without a filter",
+		       device, o->id);
+		return 0;
+	}
+	if (opts->force)
+		return 0;
+	return xbloom_fail(err, -EBUSY,
+			   "%s runs another XDP program, %s (id %u): detach that first, or --force "
+			   "to replace it",
+			   device, o->name[0] ? o->name : "without a name", o->id);
+}
+
+/*
+ * Attach in one mode. A device cannot run two modes at once, so from one to the other leads over
+ * a moment without a program; within one mode the kernel swaps the programs.
+ */
+static int attach_mode(unsigned int ifindex, int prog, const struct occupant *o, uint32_t flags,
+		       struct xbloom_libbpf_log *log)
+{
+	struct xbloom_libbpf_log unused;
+	int ret;
+
+	if (o->fd < 0 || o->flags == flags)
+		return change(ifindex, prog, o->fd, flags, log);
+	ret = change(ifindex, -1, o->fd, o->flags, log);
+	if (ret)
+		return ret;
+	ret = change(ifindex, prog, -1, flags, log);
+	if (ret)
+		change(ifindex, o->fd, -1, o->flags, &unused);
+	return ret;
+}
+
+static int refused(const char *device, enum xbloom_mode mode, int code,
+		   const struct xbloom_libbpf_log *log, struct xbloom_error *err)
+{
+	if (code == -EPERM || code == -EACCES)
+		return xbloom_fail_errno(err, code, "cannot attach to %s", device);
+	if (mode == XBLOOM_MODE_GENERIC)
+		return xbloom_fail(err, code, "%s refuses generic mode: %s", device,
+				   kernel_words(log, code));
+	return xbloom_fail(err, code,
+			   "%s refuses native mode: %s (--mode generic works without the driver, "
+			   "more slowly)",
+			   device, kernel_words(log, code));
+}
+
+/* In `auto` keep the mode that is running, else native, else generic. */
+static int attach_one(const char *device, unsigned int ifindex, int prog, const struct occupant *o,
+		      const struct xbloom_attach_options *opts, struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	enum xbloom_mode mode = opts->mode;
+	uint32_t flags;
+	int ret;
+
+	if (mode == XBLOOM_MODE_AUTO && o->fd >= 0 && o->slots_id)
+		mode = mode_of(o->flags);
+	flags = mode == XBLOOM_MODE_GENERIC ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
+	ret = attach_mode(ifindex, prog, o, flags, &log);
+	if (!ret)
+		return 0;
+	if (opts->mode != XBLOOM_MODE_AUTO || mode == XBLOOM_MODE_GENERIC || ret == -EBUSY ||
+	    ret == -EEXIST || ret == -EPERM)
+		return refused(device, mode, ret, &log, err);
+
+	notice(opts, "%s refuses native mode: %s; attached in generic mode, which is slower",
+	       device, kernel_words(&log, ret));
+	ret = attach_mode(ifindex, prog, o, XDP_FLAGS_SKB_MODE, &log);
+	return ret ? refused(device, XBLOOM_MODE_GENERIC, ret, &log, err) : 0;
+}
+
+/* A device that takes VLAN tags off the frame hides them from a key with vlan. */
+static void warn_of_hidden_vlan(struct xbloom *f, const char *device,
+				const struct xbloom_attach_options *opts)
+{
+	struct ethtool_value value = { .cmd = ETHTOOL_GFLAGS };
+	struct ifreq request = { .ifr_data = (char *)&value };
+	AUTO_CLOSE int fd = -1;
+
+	if (!(xbloom_meta(f)->params.fields & XBLOOM_VLAN))
+		return;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", device);
+	if (fd >= 0 && !ioctl(fd, SIOCETHTOOL, &request) && value.data & ETH_FLAG_RXVLAN)
+		notice(opts,
+		       "%s may take VLAN tags off before the filter sees them, and the key has "
+		       "vlan: "
+		       "ethtool -K %s rxvlan off",
+		       device, device);
+}
+
+/* ---- trials ---- */
+
+static uint64_t boot_time_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_until(uint64_t deadline_ns)
+{
+	struct timespec until = {
+		.tv_sec = (time_t)(deadline_ns / NSEC_PER_SEC),
+		.tv_nsec = (long)(deadline_ns % NSEC_PER_SEC),
+	};
+
+	while (clock_nanosleep(CLOCK_BOOTTIME, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
+
+static int compare_fds(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* Close everything but these n descriptors and the standard three. */
+static void keep_only(int *fds, size_t n)
+{
+	unsigned int from = 3;
+	size_t i;
+
+	qsort(fds, n, sizeof(*fds), compare_fds);
+	for (i = 0; i < n; i++) {
+		if (fds[i] < (int)from)
+			continue;
+		if (fds[i] > (int)from)
+			close_range(from, (unsigned int)fds[i] - 1, 0);
+		from = (unsigned int)fds[i] + 1;
+	}
+	close_range(from, ~0u, 0);
+}
+
+struct trial {
+	const struct target *targets;
+	size_t n;
+	int prog;
+	uint64_t deadline_ns;
+};
+
+/*
+ * The process that ends a trial. It has left the terminal and its session, so that it outlives
+ * both; and where it is killed, the program itself lets everything pass from the deadline on. It
+ * puts back what was there before, and only where the trial's program still is: a confirmed trial
+ * is none of its business.
+ */
+static void watch_trial(const struct trial *t, struct xbloom *f, int go)
+{
+	int *keep = calloc(t->n + 2, sizeof(*keep));
+	size_t i, kept = 0;
+	char byte;
+	int null;
+
+	/* The lock is the caller's, and the filter must not live on for our sake. */
+	xbloom_close(f);
+	if (!keep)
+		_exit(1);
+	keep[kept++] = go;
+	keep[kept++] = t->prog;
+	for (i = 0; i < t->n; i++)
+		if (t->targets[i].before.fd >= 0)
+			keep[kept++] = t->targets[i].before.fd;
+	keep_only(keep, kept);
+	setsid();
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	null = open("/dev/null", O_RDWR);
+	if (chdir("/") || null < 0)
+		_exit(1);
+	dup2(null, 0);
+	dup2(null, 1);
+	dup2(null, 2);
+
+	/* One byte: the attach failed and was undone. The pipe's end: it is done, or the tool died. */
+	if (read(go, &byte, 1) == 1)
+		_exit(0);
+	sleep_until(t->deadline_ns);
+	for (i = 0; i < t->n; i++)
+		undo(&t->targets[i], t->prog);
+	_exit(0);
+}
+
+/*
+ * Start it before anything is attached, so that there is no moment in which nobody would end the
+ * trial. *cancel is the end of a pipe: a byte calls it off, closing it sets it going.
+ */
+static int start_watch(const struct trial *t, struct xbloom *f, int *cancel,
+		       struct xbloom_error *err)
+{
+	int pipe_fds[2], status;
+	pid_t child;
+
+	if (pipe2(pipe_fds, O_CLOEXEC))
+		return xbloom_fail_errno(err, -errno, "cannot start the trial's watch");
+	child = fork();
+	if (!child) {
+		/* Twice, so that it is nobody's zombie. */
+		pid_t watch = fork();
+
+		if (watch)
+			_exit(watch < 0);
+		close(pipe_fds[1]);
+		watch_trial(t, f, pipe_fds[0]);
+	}
+	close(pipe_fds[0]);
+	if (child < 0 || waitpid(child, &status, 0) != child || status) {
+		close(pipe_fds[1]);
+		return xbloom_fail(err, -EAGAIN, "cannot start the trial's watch: no process");
+	}
+	*cancel = pipe_fds[1];
+	return 0;
+}
+
+/* ---- the operations ---- */
+
+static int look_at_targets(struct xbloom *f, const char *const *devices, struct target *targets,
+			   size_t n, const struct xbloom_attach_options *opts,
+			   struct xbloom_error *err)
+{
+	size_t i, j;
+	int ret;
+
+	for (i = 0; i < n; i++) {
+		struct target *t = &targets[i];
+
+		t->name = devices[i];
+		ret = device_index(t->name, &t->ifindex, err);
+		if (!ret)
+			ret = look_or_fail(t->name, t->ifindex, &t->before, err);
+		if (!ret)
+			ret = judge(f, t->name, &t->before, opts, err);
+		if (ret < 0)
+			return ret;
+		t->done_already = ret;
+		for (j = 0; j < i; j++)
+			if (targets[j].ifindex == t->ifindex)
+				return xbloom_fail(err, -EINVAL, "device %s is named twice",
+						   t->name);
+	}
+	return 0;
+}
+
+static int attach_targets(struct xbloom *f, struct target *targets, size_t n, int prog,
+			  const struct xbloom_attach_options *opts, struct xbloom_error *err)
+{
+	size_t i;
+	int ret;
+
+	for (i = 0; i < n; i++) {
+		struct target *t = &targets[i];
+
+		if (t->done_already) {
+			notice(opts, "%s runs filter %s already", t->name, xbloom_meta(f)->name);
+			continue;
+		}
+		ret = attach_one(t->name, t->ifindex, prog, &t->before, opts, err);
+		if (ret) {
+			while (i--)
+				if (!targets[i].done_already)
+					undo(&targets[i], prog);
+			return ret;
+		}
+		warn_of_hidden_vlan(f, t->name, opts);
+	}
+	return 0;
+}
+
+static int attach_on_trial(struct xbloom *f, struct target *targets, size_t n,
+			   const struct xbloom_attach_options *opts, struct xbloom_error *err)
+{
+	struct trial t = {
+		.targets = targets,
+		.n = n,
+		.deadline_ns = boot_time_ns() + opts->try_seconds * NSEC_PER_SEC,
+	};
+	AUTO_CLOSE int cancel = -1;
+	AUTO_CLOSE int prog =
+		xbloom_load_try(xbloom_slots_fd(f), xbloom_stats_fd(f), t.deadline_ns, err);
+	int ret;
+
+	if (prog < 0)
+		return prog;
+	t.prog = prog;
+	ret = start_watch(&t, f, &cancel, err);
+	if (ret)
+		return ret;
+	ret = attach_targets(f, targets, n, prog, opts, err);
+	if (ret && write(cancel, "x", 1) != 1)
+		notice(opts,
+		       "the trial's watch could not be called off; it will find nothing to do");
+	return ret;
+}
+
+int xbloom_attach(struct xbloom *f, const char *const *devices, size_t n,
+		  const struct xbloom_attach_options *opts, struct xbloom_error *err)
+{
+	AUTO_FREE struct target *targets = calloc(n + 1, sizeof(*targets));
+	size_t i;
+	int ret;
+
+	if (!targets)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	for (i = 0; i < n; i++)
+		targets[i].before.fd = -1;
+	ret = look_at_targets(f, devices, targets, n, opts, err);
+	if (!ret)
+		ret = opts->try_seconds
+			      ? attach_on_trial(f, targets, n, opts, err)
+			      : attach_targets(f, targets, n, xbloom_prog_fd(f), opts, err);
+	for (i = 0; i < n; i++)
+		xbloom_close_fd(&targets[i].before.fd);
+	return ret;
+}
+
+static int not_changed(const char *device, int code, const struct xbloom_libbpf_log *log,
+		       struct xbloom_error *err)
+{
+	if (code == -EPERM || code == -EACCES)
+		return xbloom_fail_errno(err, code, "cannot change what runs on %s", device);
+	return xbloom_fail(err, code, "cannot change what runs on %s: %s", device,
+			   kernel_words(log, code));
+}
+
+int xbloom_confirm_try(const char *device, struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	char name[XBLOOM_NAME_MAX];
+	char path[XBLOOM_PATH_MAX];
+	AUTO_CLOSE int prog = -1;
+	unsigned int ifindex;
+	struct occupant o;
+	int ret;
+
+	ret = device_index(device, &ifindex, err);
+	if (!ret)
+		ret = look_or_fail(device, ifindex, &o, err);
+	if (ret)
+		return ret;
+	if (o.fd < 0 || !o.trial || !filter_with_slots(o.slots_id, name)) {
+		ret = xbloom_fail(err, -ENOENT,
+				  "no trial is running on %s: it was confirmed, or it has ended",
+				  device);
+		goto out;
+	}
+	ret = xbloom_pin_path(path, name, false, XBLOOM_PIN_PROG, err);
+	if (ret)
+		goto out;
+	prog = bpf_obj_get(path);
+	if (prog < 0) {
+		ret = xbloom_fail_errno(err, -errno, "cannot open %s", path);
+		goto out;
+	}
+	ret = change(ifindex, prog, o.fd, o.flags, &log);
+	if (ret)
+		ret = not_changed(device, ret, &log, err);
+out:
+	xbloom_close_fd(&o.fd);
+	return ret;
+}
+
+int xbloom_detach(const char *device, struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	unsigned int ifindex;
+	struct occupant o;
+	int ret;
+
+	ret = device_index(device, &ifindex, err);
+	if (!ret)
+		ret = look_or_fail(device, ifindex, &o, err);
+	if (ret)
+		return ret;
+	if (o.fd < 0)
+		return xbloom_fail(err, -ENOENT, "%s runs no XDP program", device);
+	if (o.slots_id) {
+		ret = change(ifindex, -1, o.fd, o.flags, &log);
+		if (ret)
+			ret = not_changed(device, ret, &log, err);
+	} else {
+		ret = xbloom_fail(
+			err, -EBUSY,
+			"%s runs another XDP program, %s (id %u), and it stays: ip link set "
+			"dev %s xdp off removes it",
+			device, o.name[0] ? o.name : "without a name", o.id, device);
+	}
+	xbloom_close_fd(&o.fd);
+	return ret;
+}
+
+int xbloom_detach_all(uint32_t slots_id, struct xbloom_error *err)
+{
+	struct if_nameindex *all = if_nameindex();
+	struct xbloom_libbpf_log log;
+	size_t i;
+	int ret = 0;
+
+	if (!all)
+		return xbloom_fail_errno(err, -errno, "cannot list the devices");
+	for (i = 0; all[i].if_index && !ret; i++) {
+		struct occupant o;
+
+		if (look(all[i].if_index, &o))
+			continue;
+		if (o.fd >= 0 && o.slots_id && o.slots_id == slots_id) {
+			ret = change(all[i].if_index, -1, o.fd, o.flags, &log);
+			if (ret)
+				ret = not_changed(all[i].if_name, ret, &log, err);
+		}
+		xbloom_close_fd(&o.fd);
+	}
+	if_freenameindex(all);
+	return ret;
+}

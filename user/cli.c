@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the verbs share; see cli.h. All that is printed to stderr goes through here, and so does
+ * the state of the progress line.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* ---- messages and progress ---- */
+
+static struct {
+	double started; /* 0: nothing is going on */
+	double shown;
+	bool on_screen;
+	const char *what;
+} progress;
+
+/* What takes less is not worth a line. */
+#define PROGRESS_AFTER 1.0
+#define PROGRESS_EVERY 0.1
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void progress_done(void)
+{
+	if (progress.on_screen)
+		fputs("\r\033[K", stderr);
+	progress.on_screen = false;
+	progress.started = 0;
+}
+
+#define BAR_WIDTH 30
+
+static void draw_progress(const char *what, uint64_t done, uint64_t total)
+{
+	char bar[BAR_WIDTH + 1], count[HUMAN_TEXT];
+	int full;
+
+	human_count(done, count);
+	if (!total) {
+		fprintf(stderr, "\r\033[K%s  %s keys", what, count);
+	} else {
+		full = (int)((double)done / (double)total * BAR_WIDTH);
+		memset(bar, '.', BAR_WIDTH);
+		memset(bar, '#', (size_t)full);
+		bar[BAR_WIDTH] = '\0';
+		fprintf(stderr, "\r\033[K%s  [%s] %3d %%  %s keys", what, bar,
+			(int)((double)done / (double)total * 100), count);
+	}
+	progress.on_screen = true;
+}
+
+static void on_progress(void *ctx, const char *what, uint64_t done, uint64_t total)
+{
+	double t = now();
+
+	(void)ctx;
+	if (!isatty(STDERR_FILENO))
+		return;
+	if (progress.started == 0)
+		progress.started = t;
+	if (t - progress.started < PROGRESS_AFTER || t - progress.shown < PROGRESS_EVERY)
+		return;
+	progress.shown = t;
+	draw_progress(what, done, total);
+}
+
+static void message(const char *format, va_list args)
+{
+	bool on_screen = progress.on_screen;
+
+	if (on_screen)
+		fputs("\r\033[K", stderr);
+	fputs("xdp-bloom: ", stderr);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+}
+
+int fail(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	message(format, args);
+	va_end(args);
+	return EXIT_FAILED;
+}
+
+int fail_err(const struct xbloom_error *err)
+{
+	return fail("%s", err->text);
+}
+
+void say(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	message(format, args);
+	va_end(args);
+}
+
+static void on_waiting(void *ctx, const char *name)
+{
+	(void)ctx;
+	say("another xdp-bloom is at work on filter %s; waiting for it", name);
+}
+
+const struct xbloom_options *cli_options(void)
+{
+	static const struct xbloom_options options = {
+		.waiting = on_waiting,
+		.progress = on_progress,
+	};
+
+	return &options;
+}
+
+/* ---- options ---- */
+
+int next_option(const struct verb *v, int argc, char **argv, const struct option *options)
+{
+	int at = optind ? optind : 1;
+	int c;
+
+	opterr = 0;
+	c = getopt_long(argc, argv, ":", options, NULL);
+	if (c == OPT_HELP) {
+		printf("%s\n\n%s", v->summary, v->help);
+		exit(EXIT_DONE);
+	}
+	if (c == ':')
+		fail("option %s needs a value (xdp-bloom %s --help)", argv[optind - 1], v->name);
+	if (c == '?') {
+		const char *bad = optind > at ? argv[optind - 1] : argv[at];
+
+		fail("option %s is unknown, ambiguous, or takes no value (xdp-bloom %s --help)",
+		     bad ? bad : "?", v->name);
+	}
+	return c == ':' ? '?' : c;
+}
+
+static bool suffix_factor(const char *suffix, double *factor)
+{
+	static const struct {
+		const char *suffix;
+		double factor;
+	} known[] = { { "", 1 }, { "k", 1e3 }, { "K", 1e3 }, { "M", 1e6 }, { "G", 1e9 } };
+	size_t i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (!strcmp(suffix, known[i].suffix)) {
+			*factor = known[i].factor;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A plain decimal number, no sign, no hex, no "inf"; *end is what follows it. */
+static bool plain_number(const char *text, double *out, char **end)
+{
+	if (strspn(text, "0123456789.") == 0)
+		return false;
+	errno = 0;
+	*out = strtod(text, end);
+	/* strtod() also knows hexadecimal; a number here is digits, a point, an exponent. */
+	return !errno && *end != text && !memchr(text, 'x', (size_t)(*end - text)) &&
+	       !memchr(text, 'X', (size_t)(*end - text));
+}
+
+/* The largest count: beyond 2^53 a double no longer tells neighbours apart. */
+#define COUNT_MAX 9007199254740992.0
+
+bool parse_count(const char *what, const char *text, uint64_t *out)
+{
+	double n, factor;
+	char *end;
+
+	if (!plain_number(text, &n, &end) || !suffix_factor(end, &factor) ||
+	    floor(n * factor) != n * factor) {
+		fail("%s '%s' is not a whole number (with k, M or G if you like)", what, text);
+		return false;
+	}
+	n *= factor;
+	if (n < 1 || n > COUNT_MAX) {
+		fail("%s '%s' is not between 1 and 2^53", what, text);
+		return false;
+	}
+	*out = (uint64_t)n;
+	return true;
+}
+
+bool parse_rate(const char *what, const char *text, double *out)
+{
+	double rate;
+	char *end;
+
+	if (!plain_number(text, &rate, &end) || (strcmp(end, "") && strcmp(end, "%"))) {
+		fail("%s '%s' is not a rate: write 0.01 or 1%%", what, text);
+		return false;
+	}
+	if (*end == '%')
+		rate /= 100;
+	if (!(rate >= XBLOOM_FP_MIN && rate <= XBLOOM_FP_MAX)) {
+		fail("%s '%s' is not between 1e-9 and 0.5", what, text);
+		return false;
+	}
+	*out = rate;
+	return true;
+}
+
+bool parse_positive(const char *what, const char *text, double *out)
+{
+	double x;
+	char *end;
+
+	if (!plain_number(text, &x, &end) || *end || !(x > 0)) {
+		fail("%s '%s' is not a number above 0", what, text);
+		return false;
+	}
+	*out = x;
+	return true;
+}
+
+bool parse_hashes(const char *text, unsigned int *out)
+{
+	uint64_t n;
+
+	if (!parse_count("--hashes", text, &n))
+		return false;
+	if (n > XBLOOM_CLASSIC_K_MAX) {
+		fail("--hashes '%s' is not between 1 and %u", text, XBLOOM_CLASSIC_K_MAX);
+		return false;
+	}
+	*out = (unsigned int)n;
+	return true;
+}
+
+bool parse_layout(const char *text, uint32_t *layout)
+{
+	if (!strcmp(text, "split")) {
+		*layout = XBLOOM_LAYOUT_SPLIT;
+	} else if (!strcmp(text, "classic")) {
+		*layout = XBLOOM_LAYOUT_CLASSIC;
+	} else {
+		fail("unknown layout '%s': choose split or classic", text);
+		return false;
+	}
+	return true;
+}
+
+bool parse_policy(const char *text, uint32_t *policy)
+{
+	if (!strcmp(text, "block")) {
+		*policy = XBLOOM_POLICY_BLOCK;
+	} else if (!strcmp(text, "allow")) {
+		*policy = XBLOOM_POLICY_ALLOW;
+	} else {
+		fail("unknown policy '%s': choose block or allow", text);
+		return false;
+	}
+	return true;
+}
+
+static bool parse_one_unkeyed(const char *item, uint32_t *unkeyed_drop)
+{
+	const char *equals = strchr(item, '=');
+	uint32_t r;
+
+	for (r = XBLOOM_UNKEYED_FIRST; equals && r <= XBLOOM_UNKEYED_LAST; r++) {
+		const char *name = xbloom_reason_name(r);
+
+		if (strlen(name) != (size_t)(equals - item) || strncmp(item, name, strlen(name)))
+			continue;
+		if (!strcmp(equals + 1, "drop")) {
+			*unkeyed_drop |= 1u << r;
+			return true;
+		}
+		if (!strcmp(equals + 1, "pass")) {
+			*unkeyed_drop &= ~(1u << r);
+			return true;
+		}
+	}
+	fail("'%s' says nothing about unkeyed packets: write malformed, fragment, exthdr or "
+	     "vlan_tags, then =pass or =drop",
+	     item);
+	return false;
+}
+
+bool parse_unkeyed(const char *text, uint32_t *unkeyed_drop)
+{
+	char *copy = strdup(text), *rest = copy, *item;
+	bool good = true;
+
+	if (!copy) {
+		fail("out of memory");
+		return false;
+	}
+	while (good && (item = strsep(&rest, ",")))
+		good = parse_one_unkeyed(item, unkeyed_drop);
+	free(copy);
+	return good;
+}
+
+const char *layout_name(uint32_t layout)
+{
+	return layout == XBLOOM_LAYOUT_SPLIT ? "split" : "classic";
+}
+
+const char *policy_name(uint32_t policy)
+{
+	return policy == XBLOOM_POLICY_ALLOW ? "allow" : "block";
+}
+
+/* ---- keys ---- */
+
+static int hash_argument(uint32_t fields, const struct xbloom_hash_key *key, const char *text,
+			 struct xbloom_hashes *hashes, struct xbloom_error *err)
+{
+	struct xbloom_flow flow;
+	int ret = xbloom_key_parse(text, strlen(text), fields, &flow, err);
+
+	return ret ? ret : xbloom_hashes_push(hashes, xbloom_key_hash(key, &flow, fields), err);
+}
+
+int collect_keys(uint32_t fields, const struct xbloom_hash_key *key, char *const *keys,
+		 size_t n_keys, const char *const *files, size_t n_files,
+		 struct xbloom_hashes *hashes, struct xbloom_list_stats *stats,
+		 struct xbloom_error *err)
+{
+	size_t i;
+	int ret = 0;
+
+	for (i = 0; i < n_keys && !ret; i++)
+		ret = hash_argument(fields, key, keys[i], hashes, err);
+	stats->keys += i;
+	for (i = 0; i < n_files && !ret; i++)
+		ret = xbloom_list_hash(files[i], fields, key, hashes, stats, on_progress, NULL,
+				       err);
+	return ret;
+}
+
+/* ---- output ---- */
+
+void print_json(struct json_object *object)
+{
+	puts(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PRETTY |
+							    JSON_C_TO_STRING_SPACED |
+							    JSON_C_TO_STRING_NOSLASHESCAPE));
+	json_object_put(object);
+}
+
+void json_add(struct json_object *object, const char *name, struct json_object *value)
+{
+	json_object_object_add(object, name, value);
+}
+
+struct json_object *json_u64(uint64_t n)
+{
+	return json_object_new_uint64(n);
+}
+
+struct json_object *json_number(double x)
+{
+	char text[HUMAN_TEXT];
+
+	if (!isfinite(x))
+		return NULL;
+	snprintf(text, sizeof(text), "%.9g", x);
+	return json_object_new_double_s(x, text);
+}
+
+const char *human_count(uint64_t n, char buf[HUMAN_TEXT])
+{
+	char digits[HUMAN_TEXT];
+	size_t len, i, out = 0;
+
+	len = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, n);
+	for (i = 0; i < len; i++) {
+		if (i && (len - i) % 3 == 0)
+			buf[out++] = ',';
+		buf[out++] = digits[i];
+	}
+	buf[out] = '\0';
+	return buf;
+}
+
+const char *human_bytes(uint64_t n, char buf[HUMAN_TEXT])
+{
+	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB" };
+	double x = (double)n;
+	size_t unit = 0;
+
+	while (x >= 1024 && unit < sizeof(units) / sizeof(units[0]) - 1) {
+		x /= 1024;
+		unit++;
+	}
+	snprintf(buf, HUMAN_TEXT, unit ? "%.1f %s" : "%.0f %s", x, units[unit]);
+	return buf;
+}
+
+const char *human_rate(double rate, char buf[HUMAN_TEXT])
+{
+	snprintf(buf, HUMAN_TEXT, "%.3g %%", rate * 100);
+	return buf;
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * xdp-bloom attach: put a filter on devices, for good or on trial, and confirm a trial.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum { OPT_MODE = OPT_FIRST, OPT_TRY, OPT_CONFIRM_TRY, OPT_FORCE };
+
+static const struct option options[] = {
+	{ "mode", required_argument, NULL, OPT_MODE },
+	{ "try", required_argument, NULL, OPT_TRY },
+	{ "confirm-try", no_argument, NULL, OPT_CONFIRM_TRY },
+	{ "force", no_argument, NULL, OPT_FORCE },
+	COMMON_OPTIONS,
+};
+
+/* A day: longer than anyone waits for a lost connection, and far from overflowing. */
+#define TRY_MAX_SECONDS 86400
+
+static bool parse_mode(const char *text, enum xbloom_mode *mode)
+{
+	enum xbloom_mode m;
+
+	for (m = XBLOOM_MODE_AUTO; m <= XBLOOM_MODE_GENERIC; m++) {
+		if (!strcmp(text, xbloom_mode_name(m))) {
+			*mode = m;
+			return true;
+		}
+	}
+	fail("unknown mode '%s': choose auto, native or generic", text);
+	return false;
+}
+
+static bool parse_try(const char *text, unsigned int *seconds)
+{
+	uint64_t n;
+
+	if (!parse_count("--try", text, &n))
+		return false;
+	if (n > TRY_MAX_SECONDS) {
+		fail("--try '%s' is not between 1 and %d seconds", text, TRY_MAX_SECONDS);
+		return false;
+	}
+	*seconds = (unsigned int)n;
+	return true;
+}
+
+static void on_notice(void *ctx, const char *text)
+{
+	(void)ctx;
+	say("%s", text);
+}
+
+static struct json_object *device_json(const struct xbloom_device *d)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_add(o, "name", json_object_new_string(d->name));
+	json_add(o, "mode", json_object_new_string(xbloom_mode_name(d->mode)));
+	json_add(o, "trial", json_object_new_boolean(d->trial));
+	return o;
+}
+
+struct json_object *devices_json(const struct xbloom_device *devices, size_t n)
+{
+	struct json_object *array = json_object_new_array();
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		json_object_array_add(array, device_json(&devices[i]));
+	return array;
+}
+
+/* Say where the filter is now, which is what was asked for. */
+static int print_attached(struct xbloom *f, const struct xbloom_attach_options *opts, bool json,
+			  struct xbloom_error *err)
+{
+	const char *name = xbloom_meta(f)->name;
+	struct xbloom_device *devices = NULL;
+	struct json_object *o;
+	size_t i, n;
+	int ret = xbloom_devices(f, &devices, &n, err);
+
+	if (ret)
+		return ret;
+	if (json) {
+		o = json_object_new_object();
+		json_add(o, "name", json_object_new_string(name));
+		json_add(o, "devices", devices_json(devices, n));
+		print_json(o);
+	} else {
+		for (i = 0; i < n; i++)
+			printf("%s: on %s, %s mode%s\n", name, devices[i].name,
+			       xbloom_mode_name(devices[i].mode),
+			       devices[i].trial ? ", on trial" : "");
+		if (opts->try_seconds)
+			printf("detaches in %u s unless: xdp-bloom attach --confirm-try DEV\n",
+			       opts->try_seconds);
+	}
+	free(devices);
+	return 0;
+}
+
+static int attach(const char *name, const char *const *devices, size_t n,
+		  const struct xbloom_attach_options *opts, bool json)
+{
+	struct xbloom_error err = { "" };
+	struct xbloom *f = NULL;
+	int ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), &f, &err);
+
+	if (!ret)
+		ret = xbloom_attach(f, devices, n, opts, &err);
+	if (!ret)
+		ret = print_attached(f, opts, json, &err);
+	xbloom_close(f);
+	return ret ? fail_err(&err) : EXIT_DONE;
+}
+
+static int confirm(char *const *devices, size_t n, bool json)
+{
+	struct xbloom_error err = { "" };
+	struct json_object *o, *names;
+	int status = EXIT_DONE;
+	size_t i;
+
+	names = json_object_new_array();
+	for (i = 0; i < n; i++) {
+		if (xbloom_confirm_try(devices[i], &err)) {
+			status = fail_err(&err);
+			continue;
+		}
+		json_object_array_add(names, json_object_new_string(devices[i]));
+		if (!json)
+			printf("%s: the trial is confirmed\n", devices[i]);
+	}
+	if (json && status == EXIT_DONE) {
+		o = json_object_new_object();
+		json_add(o, "confirmed", names);
+		print_json(o);
+	} else {
+		json_object_put(names);
+	}
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	struct xbloom_attach_options opts = { .notice = on_notice };
+	bool json = false, good = true, confirming = false;
+	const char *name;
+	int c;
+
+	while (good && (c = next_option(&verb_attach, argc, argv, options)) != -1) {
+		switch (c) {
+		case OPT_MODE:
+			good = parse_mode(optarg, &opts.mode);
+			break;
+		case OPT_TRY:
+			good = parse_try(optarg, &opts.try_seconds);
+			break;
+		case OPT_CONFIRM_TRY:
+			confirming = true;
+			break;
+		case OPT_FORCE:
+			opts.force = true;
+			break;
+		case OPT_JSON:
+			json = true;
+			break;
+		default:
+			return EXIT_FAILED;
+		}
+	}
+	if (!good)
+		return EXIT_FAILED;
+	if (confirming && (opts.try_seconds || opts.force || opts.mode != XBLOOM_MODE_AUTO))
+		return fail("--confirm-try stands alone: xdp-bloom attach --confirm-try DEV...");
+	if (confirming && optind < argc)
+		return confirm(argv + optind, (size_t)(argc - optind), json);
+	if (confirming)
+		return fail("attach --confirm-try needs a device (xdp-bloom attach --help)");
+	if (argc - optind < 2)
+		return fail("attach needs a filter and a device (xdp-bloom attach --help)");
+	name = argv[optind++];
+	return attach(name, (const char *const *)argv + optind, (size_t)(argc - optind), &opts,
+		      json);
+}
+
+const struct verb verb_attach = {
+	.name = "attach",
+	.summary = "put a filter on devices",
+	.help = "usage: xdp-bloom attach NAME DEV... [--mode auto|native|generic] [--try SECONDS] "
+		"[--force]\n"
+		"       xdp-bloom attach --confirm-try DEV...\n"
+		"\n"
+		"Attaches to all devices or to none. An entry program that was loaded with\n"
+		"`ip link set dev DEV xdp obj xdp_bloom.bpf.o sec xdp` is adopted.\n"
+		"\n"
+		"  --mode M       native runs in the driver; generic in the stack, on any device;\n"
+		"                 auto (the default) tries native first\n"
+		"  --try SECONDS  undo it after that time, even if this terminal is gone\n"
+		"  --confirm-try  keep what is on trial on DEV\n"
+		"  --force        replace another XDP program that is there\n"
+		"  --json         one JSON object\n",
+	.run = run,
+};

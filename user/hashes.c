@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * A vector of key hashes. A filter learns nothing of a key but its 64-bit hash, so a list of
+ * hashes is all that counting and filling need: eight bytes a key, and sorted it lets a fill walk
+ * the blocks in the order of memory (the block of a split filter rises with the hash).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* Where a bucket is small enough that comparing beats counting. */
+#define INSERTION_SORT_MAX 48
+#define FIRST_ROOM 4096
+#define DIGIT_BITS 8
+#define DIGITS (1u << DIGIT_BITS)
+
+int xbloom_hashes_push(struct xbloom_hashes *h, uint64_t hash, struct xbloom_error *err)
+{
+	if (h->n == h->room) {
+		size_t room = h->room ? h->room + h->room / 2 : FIRST_ROOM;
+		uint64_t *v = reallocarray(h->v, room, sizeof(*v));
+
+		if (!v)
+			return xbloom_fail(err, -ENOMEM, "out of memory after %zu keys", h->n);
+		h->v = v;
+		h->room = room;
+	}
+	h->v[h->n++] = hash;
+	return 0;
+}
+
+static void insertion_sort(uint64_t *v, size_t n)
+{
+	size_t i, j;
+
+	for (i = 1; i < n; i++) {
+		uint64_t x = v[i];
+
+		for (j = i; j > 0 && v[j - 1] > x; j--)
+			v[j] = v[j - 1];
+		v[j] = x;
+	}
+}
+
+/*
+ * Sort in place by the digit at `shift`, then each bucket by the next (American flag sort:
+ * McIlroy, Bostic and McIlroy, "Engineering Radix Sort", 1993). Hashes are uniform, so the
+ * recursion ends after log256(n) levels; eight is the most for equal ones.
+ */
+static void radix_sort(uint64_t *v, size_t n, unsigned int shift)
+{
+	size_t start[DIGITS + 1], next[DIGITS];
+	size_t count[DIGITS] = { 0 };
+	unsigned int d;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		count[v[i] >> shift & (DIGITS - 1)]++;
+	start[0] = 0;
+	for (d = 0; d < DIGITS; d++) {
+		next[d] = start[d];
+		start[d + 1] = start[d] + count[d];
+	}
+	for (d = 0; d < DIGITS; d++) {
+		while (next[d] < start[d + 1]) {
+			uint64_t x = v[next[d]];
+			unsigned int home;
+
+			while ((home = x >> shift & (DIGITS - 1)) != d) {
+				uint64_t other = v[next[home]];
+
+				v[next[home]++] = x;
+				x = other;
+			}
+			v[next[d]++] = x;
+		}
+	}
+	for (d = 0; d < DIGITS; d++) {
+		if (count[d] <= INSERTION_SORT_MAX)
+			insertion_sort(v + start[d], count[d]);
+		else if (shift)
+			radix_sort(v + start[d], count[d], shift - DIGIT_BITS);
+	}
+}
+
+uint64_t xbloom_hashes_distinct(struct xbloom_hashes *h)
+{
+	size_t i, kept = 0;
+	uint64_t dropped;
+
+	if (!h->n)
+		return 0;
+	radix_sort(h->v, h->n, 64 - DIGIT_BITS);
+	for (i = 0; i < h->n; i++)
+		if (!i || h->v[i] != h->v[i - 1])
+			h->v[kept++] = h->v[i];
+	dropped = h->n - kept;
+	h->n = kept;
+	return dropped;
+}
+
+void xbloom_hashes_free(struct xbloom_hashes *h)
+{
+	free(h->v);
+	*h = (struct xbloom_hashes){ 0 };
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * What the library's own files share. Nothing outside user/ includes it, and no verb does.
+ */
+#ifndef XBLOOM_INTERNAL_H
+#define XBLOOM_INTERNAL_H
+
+#include "libxbloom.h"
+
+/* ---- error.c ---- */
+
+/* Write the line and return `code`, so that a failure is one statement. err may be NULL. */
+int xbloom_fail(struct xbloom_error *err, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The same with ": reason" for -code appended, and what to do where that is known. */
+int xbloom_fail_errno(struct xbloom_error *err, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * While a libbpf call is made, keep the last thing it said (it carries the kernel's own words
+ * from netlink and the verifier) instead of letting it print.
+ */
+struct xbloom_libbpf_log {
+	char text[256];
+	struct xbloom_libbpf_log *outer;
+};
+void xbloom_libbpf_listen(struct xbloom_libbpf_log *log);
+void xbloom_libbpf_ignore(struct xbloom_libbpf_log *log);
+
+/* ---- cleanup, for __attribute__((cleanup)) ---- */
+
+void xbloom_close_fd(int *fd);
+#define AUTO_CLOSE __attribute__((cleanup(xbloom_close_fd)))
+
+void xbloom_free_ptr(void *p);
+#define AUTO_FREE __attribute__((cleanup(xbloom_free_ptr)))
+
+/* ---- state.c: directories, pins and locks ---- */
+
+/* Pins of a complete filter, in the order in which they are made. */
+enum xbloom_pin {
+	XBLOOM_PIN_META,
+	XBLOOM_PIN_FILTER,
+	XBLOOM_PIN_STATS,
+	XBLOOM_PIN_SLOTS,
+	XBLOOM_PIN_PROG,
+	XBLOOM_PINS,
+};
+extern const char *const xbloom_pin_names[XBLOOM_PINS];
+
+#define XBLOOM_PATH_MAX 256
+
+/* The root directory of all filters; mounts the bpffs and makes it when `make` is set. */
+int xbloom_root_open(bool make, int *fd, struct xbloom_error *err);
+
+/* The path of a pin of a filter, or of one under construction. */
+int xbloom_pin_path(char path[XBLOOM_PATH_MAX], const char *name, bool building,
+		    enum xbloom_pin pin, struct xbloom_error *err);
+
+/* Take the lock of an open directory; `opts->waiting` is called after a second. */
+int xbloom_lock(int dirfd, const char *name, const struct xbloom_options *opts,
+		struct xbloom_error *err);
+
+/* Whether the directory is still the one at this path: nobody renamed or removed it. */
+bool xbloom_still_at(int dirfd, int rootfd, const char *entry);
+
+/* Remove a directory of pins and everything in it. Not there: fine. */
+int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err);
+
+/* "+NAME" and "-NAME": the directory entry of a filter under construction, and in removal. */
+void xbloom_building_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name);
+void xbloom_trash_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name);
+
+/* ---- prog.c: programs ---- */
+
+/* Load the entry program over these maps. Returns its fd. */
+int xbloom_load_entry(int slots_fd, int stats_fd, struct xbloom_error *err);
+/* The trial's entry program, which passes everything from deadline_ns (CLOCK_BOOTTIME) on. */
+int xbloom_load_try(int slots_fd, int stats_fd, uint64_t deadline_ns, struct xbloom_error *err);
+/* The filter program, specialised. Returns its fd. */
+int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd,
+		     const struct xbloom_params *params, struct xbloom_error *err);
+
+#define XBLOOM_PROG_ENTRY "xdp_bloom"
+#define XBLOOM_PROG_TRY "xdp_bloom_try"
+
+/* ---- filter.c ---- */
+
+int xbloom_slots_fd(const struct xbloom *f);
+int xbloom_stats_fd(const struct xbloom *f);
+
+/* ---- attach.c ---- */
+
+/* Detach whatever of the filter with this slots map is attached here. */
+int xbloom_detach_all(uint32_t slots_id, struct xbloom_error *err);
+
+#endif /* XBLOOM_INTERNAL_H */

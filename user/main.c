@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * xdp-bloom VERB ...: the table of verbs, and who is called.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const struct verb *const verbs[] = {
+	&verb_plan, &verb_create, &verb_attach, &verb_show,    &verb_add,
+	&verb_test, &verb_set,	  &verb_detach, &verb_destroy,
+};
+#define VERBS (sizeof(verbs) / sizeof(verbs[0]))
+
+static void print_help(FILE *out)
+{
+	size_t i;
+
+	fputs("xdp-bloom: a Bloom filter in front of the network stack\n\n", out);
+	for (i = 0; i < VERBS; i++)
+		fprintf(out, "  xdp-bloom %-8s %s\n", verbs[i]->name, verbs[i]->summary);
+	fputs("\n`xdp-bloom VERB --help` tells the rest. Every verb takes --json.\n"
+	      "Exit status: 0 done, 1 the answer is no, 2 it could not be done.\n",
+	      out);
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+	int status;
+
+	if (argc < 2)
+		return fail("no verb given (xdp-bloom --help)");
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+		print_help(stdout);
+		return EXIT_DONE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		printf("xdp-bloom, filter format %u\n", XBLOOM_VERSION);
+		return EXIT_DONE;
+	}
+	for (i = 0; i < VERBS; i++)
+		if (!strcmp(argv[1], verbs[i]->name))
+			break;
+	if (i == VERBS)
+		return fail("unknown verb '%s' (xdp-bloom --help)", argv[1]);
+	status = verbs[i]->run(argc - 1, argv + 1);
+	progress_done();
+	/* What was promised on stdout must have arrived there. */
+	if (fflush(stdout) || ferror(stdout))
+		return fail("cannot write to standard output");
+	return status;
+}

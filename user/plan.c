@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * From what a user can know (how many keys, what rate or what budget) to a geometry. The smallest
+ * one that keeps the rate is found by bisection on the very formulas of rate.c, so that a plan
+ * and a prediction can never disagree.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "internal.h"
+
+/* Whether a geometry of `size` blocks (split) or bits (classic) keeps the rate. */
+static bool keeps(struct xbloom_geometry g, uint64_t size, uint64_t items, double fp)
+{
+	if (g.layout == XBLOOM_LAYOUT_SPLIT)
+		g.blocks = size;
+	else
+		g.bits = size;
+	return xbloom_rate(&g, items) <= fp;
+}
+
+/* The smallest size in 1..max that keeps the rate, or 0. Rates fall as the size grows. */
+static uint64_t smallest(const struct xbloom_geometry *g, uint64_t max, uint64_t items, double fp)
+{
+	uint64_t low = 1, high = max;
+
+	if (!keeps(*g, max, items, fp))
+		return 0;
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (keeps(*g, middle, items, fp))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+static unsigned int clamp_k(double k)
+{
+	if (k < 1)
+		return 1;
+	return k > XBLOOM_CLASSIC_K_MAX ? XBLOOM_CLASSIC_K_MAX : (unsigned int)k;
+}
+
+/* k = c ln 2 is best for c bits a key (Bloom 1970); of its two neighbours the better one. */
+static unsigned int best_k(double bits_per_key)
+{
+	unsigned int low = clamp_k(floor(bits_per_key * M_LN2));
+	unsigned int high = clamp_k(low + 1.0);
+
+	return xbloom_rate_classic(bits_per_key, low) <= xbloom_rate_classic(bits_per_key, high)
+		       ? low
+		       : high;
+}
+
+static double wanted_fp(const struct xbloom_size_request *req)
+{
+	return req->fp != 0 ? req->fp : XBLOOM_FP_DEFAULT;
+}
+
+static int too_big(const struct xbloom_size_request *req, struct xbloom_error *err)
+{
+	if (req->layout == XBLOOM_LAYOUT_CLASSIC)
+		return xbloom_fail(err, -E2BIG,
+				   "%llu keys at this rate need more than the 2^32 bits (512 MiB) "
+				   "of layout classic: take layout split, or a higher rate",
+				   (unsigned long long)req->items);
+	return xbloom_fail(err, -E2BIG,
+			   "%llu keys at this rate need more than 2^32 - 1 blocks of 64 bytes: "
+			   "take a higher rate or several filters",
+			   (unsigned long long)req->items);
+}
+
+static int check(const struct xbloom_size_request *req, struct xbloom_error *err)
+{
+	if (req->layout != XBLOOM_LAYOUT_SPLIT && req->layout != XBLOOM_LAYOUT_CLASSIC)
+		return xbloom_fail(err, -EINVAL, "unknown layout number %u", req->layout);
+	if (!req->items)
+		return xbloom_fail(err, -EINVAL, "a filter for 0 keys: give at least 1");
+	if (req->fp != 0 && !(req->fp >= XBLOOM_FP_MIN && req->fp <= XBLOOM_FP_MAX))
+		return xbloom_fail(err, -EINVAL, "rate %g is not between 1e-9 and 0.5", req->fp);
+	if (req->bits_per_key != 0 && !(req->bits_per_key > 0 && req->bits_per_key <= 1e6))
+		return xbloom_fail(err, -EINVAL, "%g bits per key is not above 0 and up to 1000000",
+				   req->bits_per_key);
+	if (req->fp != 0 && req->bits_per_key != 0)
+		return xbloom_fail(
+			err, -EINVAL,
+			"a rate and bits per key are two ways to say one thing: give one");
+	if (req->hashes && req->layout == XBLOOM_LAYOUT_SPLIT && req->hashes != XBLOOM_SPLIT_K)
+		return xbloom_fail(
+			err, -EINVAL,
+			"layout split always has 8 hashes, not %u: leave --hashes out, or "
+			"take --layout classic",
+			req->hashes);
+	if (req->hashes > XBLOOM_CLASSIC_K_MAX)
+		return xbloom_fail(err, -EINVAL, "%u hashes are not between 1 and %u", req->hashes,
+				   XBLOOM_CLASSIC_K_MAX);
+	return 0;
+}
+
+/* ceil(items * bits_per_key / unit), or 0 when that is past max. */
+static uint64_t by_budget(const struct xbloom_size_request *req, unsigned int unit, uint64_t max)
+{
+	double size = ceil((double)req->items * req->bits_per_key / unit);
+
+	if (size > (double)max)
+		return 0;
+	return size < 1 ? 1 : (uint64_t)size;
+}
+
+static int plan_split(const struct xbloom_size_request *req, struct xbloom_geometry *g,
+		      struct xbloom_error *err)
+{
+	double fp = wanted_fp(req);
+
+	g->k = XBLOOM_SPLIT_K;
+	if (req->bits_per_key != 0)
+		g->blocks = by_budget(req, XBLOOM_BLOCK_BITS, XBLOOM_BLOCKS_MAX);
+	else
+		g->blocks = smallest(g, XBLOOM_BLOCKS_MAX, req->items, fp);
+	if (!g->blocks)
+		return too_big(req, err);
+	g->bits = g->blocks * XBLOOM_BLOCK_BITS;
+	return 0;
+}
+
+/* With the rate given and k free: the k that needs the fewest bits. */
+static void plan_classic_k(const struct xbloom_size_request *req, double fp,
+			   struct xbloom_geometry *g)
+{
+	unsigned int k, guess = clamp_k(round(-log2(fp)));
+	uint64_t best = 0;
+
+	for (k = guess > 1 ? guess - 1 : 1; k <= guess + 1 && k <= XBLOOM_CLASSIC_K_MAX; k++) {
+		struct xbloom_geometry tried = { .layout = g->layout, .k = k };
+		uint64_t bits = smallest(&tried, XBLOOM_CLASSIC_BITS_MAX, req->items, fp);
+
+		if (bits && (!best || bits < best)) {
+			best = bits;
+			g->k = k;
+		}
+	}
+	g->bits = best;
+}
+
+static int plan_classic(const struct xbloom_size_request *req, struct xbloom_geometry *g,
+			struct xbloom_error *err)
+{
+	double fp = wanted_fp(req);
+
+	g->k = req->hashes;
+	if (req->bits_per_key != 0) {
+		g->bits = by_budget(req, 1, XBLOOM_CLASSIC_BITS_MAX);
+		if (!g->k)
+			g->k = best_k(req->bits_per_key);
+	} else if (g->k) {
+		g->bits = smallest(g, XBLOOM_CLASSIC_BITS_MAX, req->items, fp);
+	} else {
+		plan_classic_k(req, fp, g);
+	}
+	if (!g->bits)
+		return too_big(req, err);
+	g->blocks = (g->bits + XBLOOM_BLOCK_BITS - 1) / XBLOOM_BLOCK_BITS;
+	return 0;
+}
+
+int xbloom_plan(const struct xbloom_size_request *req, struct xbloom_size *size,
+		struct xbloom_error *err)
+{
+	struct xbloom_geometry g = { .layout = req->layout };
+	int ret = check(req, err);
+
+	if (ret)
+		return ret;
+	ret = req->layout == XBLOOM_LAYOUT_SPLIT ? plan_split(req, &g, err)
+						 : plan_classic(req, &g, err);
+	if (ret)
+		return ret;
+
+	*size = (struct xbloom_size){
+		.geometry = g,
+		.items = req->items,
+		.bytes = g.blocks * XBLOOM_BLOCK_BYTES,
+		.bits_per_key = (double)g.bits / (double)req->items,
+		.fp = xbloom_rate(&g, req->items),
+	};
+	size->fp_target = req->bits_per_key != 0 ? size->fp : wanted_fp(req);
+	return 0;
+}

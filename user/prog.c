@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Loading programs: the embedded object is opened afresh for each, told its constants, given the
+ * maps that already exist, and loaded with the one program that is wanted.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "internal.h"
+#include "xdp_bloom.skel.h"
+
+static int duplicate(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	return copy < 0 ? -errno : copy;
+}
+
+/* Leave out every program but `wanted`, and let frames of several buffers through to it. */
+static void choose(struct xdp_bloom_bpf *skel, const struct bpf_program *wanted)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, skel->obj) {
+		bpf_program__set_autoload(prog, prog == wanted);
+		bpf_program__set_flags(prog, BPF_F_XDP_HAS_FRAGS);
+	}
+}
+
+/* fd < 0: the program does not use the map, so none is made. */
+static int use_map(struct bpf_map *map, int fd)
+{
+	return fd < 0 ? bpf_map__set_autocreate(map, false) : bpf_map__reuse_fd(map, fd);
+}
+
+static int use_maps(struct xdp_bloom_bpf *skel, int filter_fd, int slots_fd, int stats_fd)
+{
+	int ret = use_map(skel->maps.xbloom_filter, filter_fd);
+
+	if (!ret)
+		ret = use_map(skel->maps.xbloom_slots, slots_fd);
+	if (!ret)
+		ret = use_map(skel->maps.xbloom_stats, stats_fd);
+	return ret;
+}
+
+/* Returns the program's fd, which outlives the skeleton. */
+static int load(struct xdp_bloom_bpf *skel, struct bpf_program *wanted, int filter_fd, int slots_fd,
+		int stats_fd, struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	int ret;
+
+	choose(skel, wanted);
+	xbloom_libbpf_listen(&log);
+	ret = use_maps(skel, filter_fd, slots_fd, stats_fd);
+	if (!ret)
+		ret = xdp_bloom_bpf__load(skel);
+	xbloom_libbpf_ignore(&log);
+	if (!ret) {
+		ret = duplicate(bpf_program__fd(wanted));
+		if (ret >= 0)
+			return ret;
+	}
+	return xbloom_fail_errno(err, ret, "cannot load the program %s (%s)",
+				 bpf_program__name(wanted), log.text);
+}
+
+static struct xdp_bloom_bpf *open_object(struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	struct xdp_bloom_bpf *skel;
+	int code;
+
+	xbloom_libbpf_listen(&log);
+	skel = xdp_bloom_bpf__open();
+	code = errno;
+	xbloom_libbpf_ignore(&log);
+	if (!skel) {
+		errno = code;
+		xbloom_fail_errno(err, -code, "cannot open the embedded BPF object (%s)", log.text);
+	}
+	return skel;
+}
+
+int xbloom_load_entry(int slots_fd, int stats_fd, struct xbloom_error *err)
+{
+	struct xdp_bloom_bpf *skel = open_object(err);
+	int fd;
+
+	if (!skel)
+		return -errno;
+	fd = load(skel, skel->progs.xdp_bloom, -1, slots_fd, stats_fd, err);
+	xdp_bloom_bpf__destroy(skel);
+	return fd;
+}
+
+int xbloom_load_try(int slots_fd, int stats_fd, uint64_t deadline_ns, struct xbloom_error *err)
+{
+	struct xdp_bloom_bpf *skel = open_object(err);
+	int fd;
+
+	if (!skel)
+		return -errno;
+	skel->rodata->try_deadline_ns = deadline_ns;
+	fd = load(skel, skel->progs.xdp_bloom_try, -1, slots_fd, stats_fd, err);
+	xdp_bloom_bpf__destroy(skel);
+	return fd;
+}
+
+int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbloom_params *params,
+		     struct xbloom_error *err)
+{
+	struct xdp_bloom_bpf *skel = open_object(err);
+	int fd;
+
+	if (!skel)
+		return -errno;
+	memcpy((void *)&skel->rodata->params, params, sizeof(*params));
+	fd = load(skel, skel->progs.xdp_bloom_slot, filter_fd, slots_fd, stats_fd, err);
+	xdp_bloom_bpf__destroy(skel);
+	return fd;
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * Filters as directories: /sys/fs/bpf/xdp-bloom/NAME and the pins in it. A filter is built in
+ * "+NAME" (no filter can have that name) and renamed when it is whole; it is taken down by renaming
+ * it to "-NAME" first. So a NAME that is there is complete, and what dies on the way leaves only
+ * what the next create or destroy of that name sweeps up.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define LOCK_POLL_MS 20
+#define LOCK_SILENT_MS 1000
+
+const char *const xbloom_pin_names[XBLOOM_PINS] = {
+	[XBLOOM_PIN_META] = "meta",   [XBLOOM_PIN_FILTER] = "filter", [XBLOOM_PIN_STATS] = "stats",
+	[XBLOOM_PIN_SLOTS] = "slots", [XBLOOM_PIN_PROG] = "prog",
+};
+
+static const char *bpffs(void)
+{
+	const char *set = getenv("XDP_BLOOM_BPFFS");
+
+	return set && *set ? set : XBLOOM_BPFFS;
+}
+
+int xbloom_name_check(const char *name, struct xbloom_error *err)
+{
+	size_t i, len = strlen(name);
+
+	if (!len)
+		return xbloom_fail(err, -EINVAL, "an empty name: use letters, digits, '-' and '_'");
+	if (len >= XBLOOM_NAME_MAX)
+		return xbloom_fail(err, -EINVAL, "name '%.20s...' is too long: at most %u bytes",
+				   name, XBLOOM_NAME_MAX - 1);
+	for (i = 0; i < len; i++) {
+		char c = name[i];
+		bool plain =
+			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		if (!plain && (!i || (c != '-' && c != '_')))
+			return xbloom_fail(err, -EINVAL,
+					   "bad name '%s': use letters, digits, '-' and '_', a "
+					   "letter or digit first",
+					   name);
+	}
+	return 0;
+}
+
+void xbloom_building_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name)
+{
+	snprintf(entry, XBLOOM_NAME_MAX + 1, "+%s", name);
+}
+
+void xbloom_trash_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name)
+{
+	snprintf(entry, XBLOOM_NAME_MAX + 1, "-%s", name);
+}
+
+int xbloom_pin_path(char path[XBLOOM_PATH_MAX], const char *name, bool building,
+		    enum xbloom_pin pin, struct xbloom_error *err)
+{
+	int n = snprintf(path, XBLOOM_PATH_MAX, "%s/%s/%s%s/%s", bpffs(), XBLOOM_DIR,
+			 building ? "+" : "", name, xbloom_pin_names[pin]);
+
+	if (n >= XBLOOM_PATH_MAX)
+		return xbloom_fail(err, -ENAMETOOLONG, "XDP_BLOOM_BPFFS is too long a path");
+	return 0;
+}
+
+static int mount_bpffs(const char *where, struct xbloom_error *err)
+{
+	struct statfs fs;
+
+	if (!statfs(where, &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC)
+		return 0;
+	if (mount("bpf", where, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700"))
+		return xbloom_fail_errno(
+			err, -errno,
+			"no bpf file system on %s, and mounting one failed (mount -t bpf bpf %s)",
+			where, where);
+	return 0;
+}
+
+int xbloom_root_open(bool make, int *out, struct xbloom_error *err)
+{
+	const char *base = bpffs();
+	char path[XBLOOM_PATH_MAX];
+	struct statfs fs;
+	int fd, ret;
+
+	if (snprintf(path, sizeof(path), "%s/%s", base, XBLOOM_DIR) >= (int)sizeof(path))
+		return xbloom_fail(err, -ENAMETOOLONG, "XDP_BLOOM_BPFFS is too long a path");
+	if (make) {
+		ret = mount_bpffs(base, err);
+		if (ret)
+			return ret;
+		if (mkdir(path, 0700) && errno != EEXIST)
+			return xbloom_fail_errno(err, -errno, "cannot make %s", path);
+	}
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return xbloom_fail(err, -ENOENT, "there are no filters (%s is not there)", path);
+	if (fd < 0)
+		return xbloom_fail_errno(err, -errno, "cannot open %s", path);
+	if (fstatfs(fd, &fs) || (unsigned long)fs.f_type != BPF_FS_MAGIC) {
+		close(fd);
+		return xbloom_fail(err, -ENODEV,
+				   "%s is not on a bpf file system (mount -t bpf bpf %s)", path,
+				   base);
+	}
+	*out = fd;
+	return 0;
+}
+
+int xbloom_lock(int dirfd, const char *name, const struct xbloom_options *opts,
+		struct xbloom_error *err)
+{
+	const struct timespec poll = { .tv_nsec = LOCK_POLL_MS * 1000000L };
+	int waited;
+
+	for (waited = 0; waited < LOCK_SILENT_MS; waited += LOCK_POLL_MS) {
+		if (!flock(dirfd, LOCK_EX | LOCK_NB))
+			return 0;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return xbloom_fail_errno(err, -errno, "cannot lock filter %s", name);
+		nanosleep(&poll, NULL);
+	}
+	if (opts && opts->waiting)
+		opts->waiting(opts->ctx, name);
+	while (flock(dirfd, LOCK_EX))
+		if (errno != EINTR)
+			return xbloom_fail_errno(err, -errno, "cannot lock filter %s", name);
+	return 0;
+}
+
+bool xbloom_still_at(int dirfd, int rootfd, const char *entry)
+{
+	struct stat held, there;
+
+	return !fstat(dirfd, &held) && !fstatat(rootfd, entry, &there, AT_SYMLINK_NOFOLLOW) &&
+	       held.st_ino == there.st_ino && held.st_dev == there.st_dev;
+}
+
+int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err)
+{
+	int fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *e;
+	DIR *dir;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0)
+		return xbloom_fail_errno(err, -errno, "cannot open %s to remove it", entry);
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return xbloom_fail_errno(err, -errno, "cannot read %s to remove it", entry);
+	}
+	while ((e = readdir(dir))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (unlinkat(fd, e->d_name, 0) && errno != ENOENT) {
+			int code = -errno;
+
+			closedir(dir);
+			return xbloom_fail_errno(err, code, "cannot remove %s/%s", entry,
+						 e->d_name);
+		}
+	}
+	closedir(dir);
+	if (unlinkat(rootfd, entry, AT_REMOVEDIR) && errno != ENOENT)
+		return xbloom_fail_errno(err, -errno, "cannot remove %s", entry);
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+int xbloom_names(char ***names, size_t *n, struct xbloom_error *err)
+{
+	char **list = NULL;
+	size_t count = 0;
+	struct dirent *e;
+	DIR *dir;
+	int fd, ret;
+
+	*names = NULL;
+	*n = 0;
+	ret = xbloom_root_open(false, &fd, err);
+	if (ret == -ENOENT)
+		return 0;
+	if (ret)
+		return ret;
+	dir = fdopendir(fd);
+	if (!dir) {
+		ret = xbloom_fail_errno(err, -errno, "cannot list the filters");
+		close(fd);
+		return ret;
+	}
+	while ((e = readdir(dir))) {
+		char **more;
+
+		if (xbloom_name_check(e->d_name, NULL))
+			continue;
+		more = reallocarray(list, count + 1, sizeof(*list));
+		if (more) {
+			list = more;
+			list[count] = strdup(e->d_name);
+		}
+		if (!more || !list[count]) {
+			xbloom_names_free(list, count);
+			closedir(dir);
+			return xbloom_fail(err, -ENOMEM, "out of memory to list the filters");
+		}
+		count++;
+	}
+	closedir(dir);
+	if (count)
+		qsort(list, count, sizeof(*list), compare_names);
+	*names = list;
+	*n = count;
+	return 0;
+}
+
+void xbloom_names_free(char **names, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+}
