@@ -131,3 +131,60 @@ $(B)/tools/%: tests/tools/%.c $(HEADERS) Makefile
 .PHONY: tests
 tests: all $(B)/san/xdp-bloom $(TESTS_C:%=$(B)/tests/%) $(TESTS_C:%=$(B)/san/tests/%) \
 	$(TOOLS:%=$(B)/tools/%)
+
+# ---- what people call ----
+
+CHECK_ENV = XDP_BLOOM=$(CURDIR)/$(B)/xdp-bloom XDP_BLOOM_SAN=$(CURDIR)/$(B)/san/xdp-bloom \
+	BUILD=$(CURDIR)/$(B) CMOCKA_MESSAGE_OUTPUT=TAP
+
+# Each needs packages before make can even look at what is to be built, hence the second make.
+.PHONY: check demo bench
+check:
+	$(Q)scripts/deps.sh check
+	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)$(CHECK_ENV) prove $(if $(filter 1,$(V)),-v) -e env $(wildcard tests/source/*.t) \
+		$(UNIT:%=$(B)/tests/unit/%) $(UNIT:%=$(B)/san/tests/unit/%) \
+		$(PACKET:%=$(B)/tests/packet/%) \
+		$(patsubst %,$(B)/san/tests/packet/%,$(filter-out test_rate,$(PACKET))) \
+		$(wildcard tests/netns/*.t)
+
+demo:
+	$(Q)scripts/deps.sh demo
+	$(Q)$(MAKE) --no-print-directory -j2 all $(B)/tools/traffic
+	$(Q)$(CHECK_ENV) scripts/demo.sh
+
+bench:
+	$(Q)scripts/deps.sh bench
+	$(Q)$(MAKE) --no-print-directory -j2 $(B)/tests/bench/bench
+	$(Q)$(B)/tests/bench/bench $(BENCH_ARGS)
+
+# The vectors are committed; this writes them anew from their definition.
+.PHONY: golden
+golden:
+	$(Q)python3 tests/golden/golden.py > tests/golden/golden.h.new
+	$(Q)mv tests/golden/golden.h.new tests/golden/golden.h
+
+.PHONY: install uninstall
+install: all
+	install -D -m 755 $(B)/xdp-bloom $(DESTDIR)$(PREFIX)/sbin/xdp-bloom
+	install -D -m 644 $(B)/xdp_bloom.bpf.o $(DESTDIR)$(BPF_DIR)/xdp_bloom.bpf.o
+	install -D -m 644 man/xdp-bloom.8 $(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/sbin/xdp-bloom $(DESTDIR)$(BPF_DIR)/xdp_bloom.bpf.o \
+		$(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8
+
+.PHONY: clean
+clean:
+	$(Q)rm -rf $(B)
+
+.PHONY: help
+help:
+	@echo 'make demo     see it work: installs what is missing, builds, runs, leaves nothing behind'
+	@echo 'make check    run the tests (installs what is missing); V=1 shows each'
+	@echo 'make bench    nanoseconds per packet beside other kernel structures, in one run'
+	@echo 'make          build $(B)/xdp-bloom and $(B)/xdp_bloom.bpf.o; needs no root'
+	@echo 'make install  to PREFIX ($(PREFIX)), DESTDIR is respected; make uninstall'
+	@echo 'make tests    build the tests without running them'
+	@echo 'make golden   write the golden vectors anew from their definition (python3)'
+	@echo 'make clean    remove $(B)/'

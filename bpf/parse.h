@@ -28,6 +28,11 @@
 #define ICMPV6_ND_FIRST 133   /* router solicitation */
 #define ICMPV6_ND_LAST 137    /* redirect */
 #define IPPROTO_MOBILITY 135
+/*
+ * An upper-layer header starts within 32 KiB (Ethernet, tags, IPv6 and eight extension headers of
+ * 2 KiB at most are half of that); the mask is how the verifier is told.
+ */
+#define XBLOOM_L4_MASK 0x7fff
 
 struct xbloom_vlan_tag {
 	__be16 tci;
@@ -83,7 +88,7 @@ static __always_inline int xbloom_parse_ports(struct xbloom_cursor *c, struct xb
 		return XBLOOM_KEYED;
 	if (l4 + 4 > c->end)
 		return XBLOOM_MALFORMED;
-	ports = c->data + (l4 & 0xffff);
+	ports = c->data + (l4 & XBLOOM_L4_MASK);
 	if ((void *)(ports + 2) > c->data_end)
 		return XBLOOM_MALFORMED;
 	f->ports[0] = ports[0];
@@ -128,77 +133,110 @@ static __always_inline int xbloom_parse_ipv4(struct xbloom_cursor *c, struct xbl
 	return xbloom_parse_ports(c, f);
 }
 
-/*
- * Walk the extension headers to the upper-layer protocol, and tell whether any fragment header
- * was on the way. On return f->proto is the last next-header value read: the protocol itself when
- * the answer is XBLOOM_KEYED.
- */
-static __always_inline int xbloom_walk_exthdrs(struct xbloom_cursor *c, struct xbloom_flow *f,
-					       int *fragmented)
-{
-	__u32 l4 = c->l4;
-	int i;
-
-	for (i = 0; i <= (int)XBLOOM_EXTHDRS_MAX; i++) {
-		struct xbloom_ipv6_ext *ext;
-		__u32 len;
-
-		switch (f->proto) {
-		case IPPROTO_HOPOPTS:
-		case IPPROTO_ROUTING:
-		case IPPROTO_DSTOPTS:
-		case IPPROTO_MOBILITY:
-		case IPPROTO_FRAGMENT:
-		case IPPROTO_AH:
-			break;
-		default:
-			c->l4 = l4;
-			return XBLOOM_KEYED;
-		}
-		if (i == (int)XBLOOM_EXTHDRS_MAX)
-			break;
-		/* Eight headers of 2 KiB at most: the bound is for the verifier. */
-		ext = c->data + (l4 & 0x7fff);
-		if ((void *)(ext + 1) > c->data_end || l4 + sizeof(*ext) > c->end)
-			return XBLOOM_MALFORMED;
-		if (f->proto == IPPROTO_FRAGMENT) {
-			*fragmented = 1;
-			len = sizeof(*ext);
-			if (ext->frag & bpf_htons(IPV6_FRAGMENT_OFFSET)) {
-				f->proto = ext->next;
-				return XBLOOM_FRAGMENT;
-			}
-		} else if (f->proto == IPPROTO_AH) {
-			len = (ext->len + 2) * 4;
-		} else {
-			len = (ext->len + 1) * 8;
-		}
-		f->proto = ext->next;
-		l4 += len;
-		if (l4 > c->end)
-			return XBLOOM_MALFORMED;
-	}
-	return XBLOOM_EXTHDR;
-}
-
-/* A protocol that can only be an extension header: not what a fragment finally carries. */
 static __always_inline int xbloom_is_exthdr(__u8 proto)
 {
-	return proto == IPPROTO_HOPOPTS || proto == IPPROTO_ROUTING || proto == IPPROTO_DSTOPTS ||
-	       proto == IPPROTO_MOBILITY || proto == IPPROTO_FRAGMENT || proto == IPPROTO_AH;
+	switch (proto) {
+	case IPPROTO_HOPOPTS:
+	case IPPROTO_ROUTING:
+	case IPPROTO_DSTOPTS:
+	case IPPROTO_MOBILITY:
+	case IPPROTO_FRAGMENT:
+	case IPPROTO_AH:
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+/* A walk along extension headers. */
+struct xbloom_walk {
+	struct xdp_md *ctx;
+	__u32 l4;  /* where the next header begins */
+	__u32 end; /* of the packet */
+	__u32 proto;
+	__u32 fragmented; /* a fragment header was on the way */
+	int result;
+};
+
+/* Stop the walk, or go on with the next header. */
+#define XBLOOM_WALK_END 1
+#define XBLOOM_WALK_ON 0
+
+static long xbloom_walk_one(__u32 index, struct xbloom_walk *w)
+{
+	struct xbloom_ipv6_ext *ext;
+	__u32 l4 = w->l4;
+	void *data, *data_end;
+
+	if (!xbloom_is_exthdr((__u8)w->proto)) {
+		w->result = XBLOOM_KEYED;
+		return XBLOOM_WALK_END;
+	}
+	if (index == XBLOOM_EXTHDRS_MAX) {
+		w->result = XBLOOM_EXTHDR;
+		return XBLOOM_WALK_END;
+	}
+	w->result = XBLOOM_MALFORMED;
+	data = (void *)(long)w->ctx->data;
+	data_end = (void *)(long)w->ctx->data_end;
+	ext = data + (l4 & XBLOOM_L4_MASK);
+	if ((void *)(ext + 1) > data_end || l4 + sizeof(*ext) > w->end)
+		return XBLOOM_WALK_END;
+	if (w->proto == IPPROTO_FRAGMENT) {
+		w->fragmented = 1;
+		l4 += sizeof(*ext);
+		if (ext->frag & bpf_htons(IPV6_FRAGMENT_OFFSET)) {
+			w->proto = ext->next;
+			w->result = XBLOOM_FRAGMENT;
+			return XBLOOM_WALK_END;
+		}
+	} else if (w->proto == IPPROTO_AH) {
+		l4 += (ext->len + 2) * 4;
+	} else {
+		l4 += (ext->len + 1) * 8;
+	}
+	w->proto = ext->next;
+	w->l4 = l4;
+	return l4 > w->end ? XBLOOM_WALK_END : XBLOOM_WALK_ON;
+}
+
+/*
+ * Walk the extension headers to the upper-layer protocol. Returns XBLOOM_KEYED with c->l4 and
+ * f->proto at that protocol, or the reason why it was not reached; f->proto is then the last
+ * next-header value read. A loop by bpf_loop(): unrolled it would be most of the program, and of
+ * the verifier's time, for packets that are hardly ever seen.
+ */
+static __always_inline int xbloom_walk_exthdrs(struct xdp_md *ctx, struct xbloom_cursor *c,
+					       struct xbloom_flow *f, int *fragmented)
+{
+	struct xbloom_walk w = {
+		.ctx = ctx,
+		.l4 = c->l4,
+		.end = c->end,
+		.proto = f->proto,
+		.result = XBLOOM_EXTHDR,
+	};
+
+	if (!xbloom_is_exthdr(f->proto))
+		return XBLOOM_KEYED;
+	bpf_loop(XBLOOM_EXTHDRS_MAX + 1, xbloom_walk_one, &w, 0);
+	c->l4 = w.l4;
+	f->proto = (__u8)w.proto;
+	*fragmented = w.fragmented;
+	return w.result;
 }
 
 static __always_inline int xbloom_is_ndp(const struct xbloom_cursor *c, __u8 hop_limit)
 {
-	__u8 *type = c->data + (c->l4 & 0x7fff);
+	__u8 *type = c->data + (c->l4 & XBLOOM_L4_MASK);
 
 	if (hop_limit != IPV6_HOP_LIMIT_ND || c->l4 >= c->end || (void *)(type + 1) > c->data_end)
 		return 0;
 	return *type >= ICMPV6_ND_FIRST && *type <= ICMPV6_ND_LAST;
 }
 
-static __always_inline int xbloom_parse_ipv6(struct xbloom_cursor *c, struct xbloom_flow *f,
-					     __u32 fields)
+static __always_inline int xbloom_parse_ipv6(struct xdp_md *ctx, struct xbloom_cursor *c,
+					     struct xbloom_flow *f, __u32 fields)
 {
 	struct ipv6hdr *ip = c->data + c->l3;
 	int walked, fragmented = 0;
@@ -233,7 +271,7 @@ static __always_inline int xbloom_parse_ipv6(struct xbloom_cursor *c, struct xbl
 	 * ends is then nobody's business, or a listed source could hide behind a bad header.
 	 */
 	c->l4 = c->l3 + sizeof(*ip);
-	walked = xbloom_walk_exthdrs(c, f, &fragmented);
+	walked = xbloom_walk_exthdrs(ctx, c, f, &fragmented);
 	if (walked == XBLOOM_KEYED && f->proto == IPPROTO_ICMPV6 && !fragmented &&
 	    xbloom_is_ndp(c, ip->hop_limit))
 		return XBLOOM_NDP;
@@ -291,7 +329,7 @@ static __always_inline int xbloom_parse(struct xdp_md *ctx, __u32 fields, struct
 	case bpf_htons(ETH_P_IP):
 		return xbloom_parse_ipv4(&c, f, fields);
 	case bpf_htons(ETH_P_IPV6):
-		return xbloom_parse_ipv6(&c, f, fields);
+		return xbloom_parse_ipv6(ctx, &c, f, fields);
 	case bpf_htons(ETH_P_8021Q):
 	case bpf_htons(ETH_P_8021AD):
 		return XBLOOM_VLAN_TAGS;

@@ -176,7 +176,9 @@ static int create(struct request *r)
 	uint64_t duplicates = 0;
 	int ret;
 
-	ret = xbloom_hash_key_random(&key, &err);
+	ret = xbloom_available(r->name, &err);
+	if (!ret)
+		ret = xbloom_hash_key_random(&key, &err);
 	if (!ret)
 		ret = collect_keys(r->rules.fields, &key, NULL, 0, r->files, r->n_files, &hashes,
 				   &stats, &err);

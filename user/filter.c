@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -106,6 +105,11 @@ static int map_all(struct xbloom *f, struct xbloom_error *err)
 				 (void **)&f->blocks);
 	}
 	return ret ? xbloom_fail_errno(err, ret, "cannot map the memory of filter %s", f->name) : 0;
+}
+
+static bool exists(int rootfd, const char *entry)
+{
+	return !faccessat(rootfd, entry, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
 int xbloom_hash_key_random(struct xbloom_hash_key *key, struct xbloom_error *err)
@@ -321,29 +325,32 @@ static int claim_building(int rootfd, const char *name, const struct xbloom_opti
 	}
 }
 
-static int taken(const char *name, struct xbloom_error *err)
-{
-	return xbloom_fail(err, -EEXIST,
-			   "filter %s is there already: choose another name, or xdp-bloom destroy "
-			   "%s first",
-			   name, name);
-}
-
-/* 0 when NAME is free, after sweeping up what a dead tool may have left under it. */
-static int make_room(const char *name, const struct xbloom_options *opts, struct xbloom_error *err)
+int xbloom_available(const char *name, struct xbloom_error *err)
 {
 	struct xbloom_error why = { "" };
 	struct xbloom *f = NULL;
 	int ret = xbloom_open(name, 0, NULL, &f, &why);
 
 	xbloom_close(f);
-	if (ret == -ENOENT)
+	if (ret == -ENOENT || ret == -EUCLEAN)
 		return 0;
-	if (ret == -EUCLEAN)
-		return xbloom_destroy(name, opts, err);
 	if (!ret || ret == -EPROTO)
-		return taken(name, err);
+		return xbloom_fail(err, -EEXIST,
+				   "filter %s is there already: choose another name, or xdp-bloom "
+				   "destroy %s first",
+				   name, name);
 	return xbloom_fail(err, ret, "%s", why.text);
+}
+
+/* 0 when NAME is free, after removing what is there when that is no whole filter. */
+static int make_room(int rootfd, const char *name, const struct xbloom_options *opts,
+		     struct xbloom_error *err)
+{
+	int ret = xbloom_available(name, err);
+
+	if (ret || !exists(rootfd, name))
+		return ret;
+	return xbloom_destroy(name, opts, err);
 }
 
 /* Empty "+NAME" of the pins of a create that died; the directory and its lock stay ours. */
@@ -379,6 +386,7 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 		ret = xbloom_root_open(true, &rootfd, err);
 	if (ret)
 		return ret;
+	xbloom_sweep(rootfd);
 	f = new_filter(name, true);
 	if (!f)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
@@ -388,7 +396,7 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	xbloom_building_entry(entry, name);
 	ret = sweep_building(name, err);
 	if (!ret)
-		ret = make_room(name, opts, err);
+		ret = make_room(rootfd, name, opts, err);
 	if (!ret)
 		ret = build(f, size, rules, key, hashes, opts, err);
 	if (ret)
@@ -422,7 +430,7 @@ static int no_such(int rootfd, const char *name, struct xbloom_error *err)
 	char entry[XBLOOM_NAME_MAX + 1];
 
 	xbloom_building_entry(entry, name);
-	if (!faccessat(rootfd, entry, F_OK, AT_SYMLINK_NOFOLLOW))
+	if (exists(rootfd, entry))
 		return xbloom_fail(
 			err, -ENOENT,
 			"filter %s is just being made, or its making was cut short: wait, "
@@ -849,24 +857,23 @@ static int detach_everywhere(const char *name, struct xbloom_error *err)
 	return slots < 0 ? 0 : xbloom_detach_all(map_id(slots), err);
 }
 
-/*
- * Remove "+NAME", which a create that died left behind. -ENOENT: there is none; -EBUSY: somebody
- * is at work in it.
- */
-static int sweep_leftover(int rootfd, const char *name, struct xbloom_error *err)
+/* There is no NAME: remove what a create or destroy of it that died left behind. */
+static int destroy_leftover(int rootfd, const char *name, struct xbloom_error *err)
 {
-	char entry[XBLOOM_NAME_MAX + 1];
-	AUTO_CLOSE int fd = -1;
+	char building[XBLOOM_NAME_MAX + 1], trash[XBLOOM_NAME_MAX + 1];
+	bool left;
 
-	xbloom_building_entry(entry, name);
-	fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return xbloom_fail(err, -ENOENT,
-				   "there is no filter %s (xdp-bloom show lists them)", name);
-	if (flock(fd, LOCK_EX | LOCK_NB))
+	xbloom_building_entry(building, name);
+	xbloom_trash_entry(trash, name);
+	left = exists(rootfd, building) || exists(rootfd, trash);
+	xbloom_sweep(rootfd);
+	if (exists(rootfd, building))
 		return xbloom_fail(err, -EBUSY, "filter %s is just being made: wait for that",
 				   name);
-	return xbloom_remove_dir(rootfd, entry, err);
+	if (!left)
+		return xbloom_fail(err, -ENOENT,
+				   "there is no filter %s (xdp-bloom show lists them)", name);
+	return 0;
 }
 
 int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct xbloom_error *err)
@@ -884,15 +891,10 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 	if (ret)
 		return ret;
 
-	/* What a destroy that died had already renamed. */
-	xbloom_trash_entry(trash, name);
-	ret = xbloom_remove_dir(rootfd, trash, err);
-	if (ret)
-		return ret;
-
 	dirfd = openat(rootfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dirfd < 0 && errno == ENOENT)
-		return sweep_leftover(rootfd, name, err);
+		return destroy_leftover(rootfd, name, err);
+	xbloom_sweep(rootfd);
 	if (dirfd < 0)
 		return xbloom_fail_errno(err, -errno, "cannot open filter %s", name);
 	ret = xbloom_lock(dirfd, name, opts, err);

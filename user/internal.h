@@ -68,6 +68,12 @@ bool xbloom_still_at(int dirfd, int rootfd, const char *entry);
 /* Remove a directory of pins and everything in it. Not there: fine. */
 int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err);
 
+/*
+ * Remove every "+NAME" and "-NAME" that a dead tool left behind. Best effort: what stays is in
+ * nobody's way until its name is used again, and then the error is told.
+ */
+void xbloom_sweep(int rootfd);
+
 /* "+NAME" and "-NAME": the directory entry of a filter under construction, and in removal. */
 void xbloom_building_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name);
 void xbloom_trash_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name);

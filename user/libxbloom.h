@@ -176,6 +176,12 @@ int xbloom_name_check(const char *name, struct xbloom_error *err);
 int xbloom_hash_key_random(struct xbloom_hash_key *key, struct xbloom_error *err);
 
 /*
+ * Whether a filter of this name could be made: 0, or -EEXIST and others. Says nothing of a moment
+ * later; it spares reading a long list in vain.
+ */
+int xbloom_available(const char *name, struct xbloom_error *err);
+
+/*
  * Make a filter, fill it with hashes (made under `key`, distinct, sorted; may be NULL) and give
  * it its name: all at once, so that nobody sees it half-made. What a create that died left under
  * the name is replaced. -EEXIST: the name is taken; -ENOMEM: it would not fit in memory.

@@ -3,7 +3,7 @@
  * Filters as directories: /sys/fs/bpf/xdp-bloom/NAME and the pins in it. A filter is built in
  * "+NAME" (no filter can have that name) and renamed when it is whole; it is taken down by renaming
  * it to "-NAME" first. So a NAME that is there is complete, and what dies on the way leaves only
- * what the next create or destroy of that name sweeps up.
+ * what the next create or destroy sweeps up.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -183,6 +183,31 @@ int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err)
 	if (unlinkat(rootfd, entry, AT_REMOVEDIR) && errno != ENOENT)
 		return xbloom_fail_errno(err, -errno, "cannot remove %s", entry);
 	return 0;
+}
+
+/* Remove a leftover unless its maker or remover is still at it, which its lock tells. */
+static void sweep_one(int rootfd, const char *entry)
+{
+	AUTO_CLOSE int fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB) && xbloom_still_at(fd, rootfd, entry))
+		xbloom_remove_dir(rootfd, entry, NULL);
+}
+
+void xbloom_sweep(int rootfd)
+{
+	int fd = openat(rootfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!dir) {
+		xbloom_close_fd(&fd);
+		return;
+	}
+	while ((e = readdir(dir)))
+		if (e->d_name[0] == '+' || e->d_name[0] == '-')
+			sweep_one(rootfd, e->d_name);
+	closedir(dir);
 }
 
 static int compare_names(const void *a, const void *b)

@@ -10,7 +10,7 @@
 require bpftool script setsid pgrep
 build_net
 start_tcp_server
-for i in 1 2 3; do join s$i c$i || bail_out "cannot add a device"; done
+for i in 1 2 3; do join s$i c$i || cannot "cannot add a device"; done
 
 LISTED=198.18.1.1
 UNLISTED=198.18.2.1
@@ -134,7 +134,7 @@ expect 0 "detach" xb detach s0
 # ---- other people's programs ----
 
 for keyword in xdp xdpgeneric; do
-	ip link set dev s0 $keyword obj "$FOREIGN_OBJECT" sec xdp || bail_out "cannot load $FOREIGN_OBJECT"
+	ip link set dev s0 $keyword obj "$FOREIGN_OBJECT" sec xdp || cannot "cannot load $FOREIGN_OBJECT"
 	id=$(attached_id s0)
 	refused "$keyword: a foreign program is not replaced" "s0.*foreign_pass.*id $id.*--force" \
 		xb attach f s0

@@ -235,7 +235,7 @@ vlan_passes() { # SOURCE TAGS [frame-send OPTION...]
 	local source=$1 tags=$2 to=$SERVER4 receiver
 
 	shift 2
-	[ "${source/:/}" = "$source" ] || to="[$SERVER6]"
+	[[ $source != *:* ]] || to="[$SERVER6]"
 	[ "$tags" = - ] || set -- --vlan "$tags" "$@"
 	rm -f $T/frames
 	"$TRAFFIC" frame-recv --barrier s0 --out $T/frames --timeout 10000 >/dev/null &

@@ -39,6 +39,7 @@
 
 #define NS_PER_S 1000000000ULL
 #define NS_PER_MS 1000000ULL
+#define US_PER_S 1000000ULL
 
 /* IEEE 802 keeps this ethertype for local experiments. */
 #define BARRIER_ETHERTYPE 0x88b5
@@ -57,7 +58,7 @@
 struct payload {
 	uint64_t magic;
 	uint64_t seq;
-	uint64_t sent_ns; /* CLOCK_MONOTONIC */
+	uint64_t sent_us; /* since 1970, as bash has it in EPOCHREALTIME */
 	uint8_t source[16];
 };
 
@@ -103,6 +104,14 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static uint64_t wall_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * US_PER_S + t.tv_nsec / (NS_PER_S / US_PER_S);
 }
 
 static uint64_t parse_number(const char *what, const char *text, uint64_t max)
@@ -391,7 +400,7 @@ static void fill_payload(struct payload *p, const struct address *source, uint64
 	p->magic = PAYLOAD_MAGIC;
 	p->seq = seq;
 	memcpy(p->source, source->ip.bytes, sizeof(p->source));
-	p->sent_ns = now_ns();
+	p->sent_us = wall_us();
 }
 
 static void fill_batch(struct send_batch *b, unsigned int n, const struct sources *sources,
@@ -552,7 +561,7 @@ static void drain_udp(int fd, FILE *out, struct received *r)
 				continue;
 			address_of_sockaddr(&b.from[i], &from);
 			fprintf(out, "%s %llu %llu\n", address_text(&from, text),
-				(unsigned long long)p->seq, (unsigned long long)p->sent_ns);
+				(unsigned long long)p->seq, (unsigned long long)p->sent_us);
 			r->datagrams++;
 		}
 	}
@@ -1016,14 +1025,6 @@ static int frame_recv(const struct options *o)
 
 /* ---- the rest ---- */
 
-/* The clock that datagrams are stamped with. */
-static int print_now(const struct options *o)
-{
-	(void)o;
-	printf("%llu\n", (unsigned long long)now_ns());
-	return 0;
-}
-
 static const struct verb {
 	const char *name;
 	int (*run)(const struct options *o);
@@ -1040,7 +1041,6 @@ static const struct verb {
 	  "--dev DEV --from ADDR --to ADDR:PORT [--vlan ID[,ID...]] [--tpid 8021q|8021ad]\n"
 	  "             [--mac MAC] [--sport PORT] [--count N] [--barrier DEV]" },
 	{ "frame-recv", frame_recv, "--barrier DEV --out FILE [--timeout MS]" },
-	{ "now", print_now, "" },
 };
 
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
