@@ -130,7 +130,7 @@ $(B)/tools/%: tests/tools/%.c $(HEADERS) Makefile
 
 .PHONY: tests
 tests: all $(B)/san/xdp-bloom $(TESTS_C:%=$(B)/tests/%) $(TESTS_C:%=$(B)/san/tests/%) \
-	$(TOOLS:%=$(B)/tools/%)
+	$(TOOLS:%=$(B)/tools/%) $(B)/tests/bench/bench $(B)/gen/netns/pass.skel.h
 
 # ---- what people call ----
 

@@ -73,7 +73,8 @@ static __always_inline int xbloom_ask_classic(__u64 h)
 		if (!block)
 			return XBLOOM_ERROR;
 		if (!(block->w[bit / XBLOOM_WORD_BITS % XBLOOM_BLOCK_WORDS] >>
-			      (bit % XBLOOM_WORD_BITS) & 1))
+			      (bit % XBLOOM_WORD_BITS) &
+		      1))
 			return XBLOOM_ABSENT;
 	}
 	return XBLOOM_MAYBE;

@@ -79,7 +79,7 @@ static void on_progress(void *ctx, const char *what, uint64_t done, uint64_t tot
 	draw_progress(what, done, total);
 }
 
-static void message(const char *format, va_list args)
+__attribute__((format(printf, 1, 0))) static void message(const char *format, va_list args)
 {
 	bool on_screen = progress.on_screen;
 

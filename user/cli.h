@@ -31,10 +31,10 @@ extern const struct verb verb_plan, verb_create, verb_add, verb_test, verb_show,
 /* Every verb's table of long options ends with these. */
 #define OPT_HELP 1
 #define OPT_JSON 2
-#define COMMON_OPTIONS                                                                            \
-	{ "help", no_argument, NULL, OPT_HELP }, { "json", no_argument, NULL, OPT_JSON },         \
-	{                                                                                         \
-		0                                                                                 \
+#define COMMON_OPTIONS                                                                             \
+	{ "help", no_argument, NULL, OPT_HELP }, { "json", no_argument, NULL, OPT_JSON },          \
+	{                                                                                          \
+		0                                                                                  \
 	}
 /* A verb's own options start here. */
 #define OPT_FIRST 16

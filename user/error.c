@@ -70,7 +70,8 @@ static bool is_noise(const char *text)
 	       strstr(text, "failed to load BPF skeleton") || strstr(text, "failed to load object");
 }
 
-static int keep(enum libbpf_print_level level, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static int keep(enum libbpf_print_level level,
+						      const char *format, va_list args)
 {
 	char text[256];
 

@@ -85,8 +85,8 @@ int xbloom_load_entry(int slots_fd, int stats_fd, struct xbloom_error *err);
 /* The trial's entry program, which passes everything from deadline_ns (CLOCK_BOOTTIME) on. */
 int xbloom_load_try(int slots_fd, int stats_fd, uint64_t deadline_ns, struct xbloom_error *err);
 /* The filter program, specialised. Returns its fd. */
-int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd,
-		     const struct xbloom_params *params, struct xbloom_error *err);
+int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbloom_params *params,
+		     struct xbloom_error *err);
 
 #define XBLOOM_PROG_ENTRY "xdp_bloom"
 #define XBLOOM_PROG_TRY "xdp_bloom_try"

@@ -55,11 +55,11 @@ double xbloom_rate(const struct xbloom_geometry *g, uint64_t n);
 
 /* What is asked for. Zero means: not given. */
 struct xbloom_size_request {
-	uint32_t layout;      /* XBLOOM_LAYOUT_* */
-	uint64_t items;	      /* distinct keys, at least 1 */
-	double fp;	      /* XBLOOM_FP_MIN .. XBLOOM_FP_MAX; 0: XBLOOM_FP_DEFAULT */
-	double bits_per_key;  /* instead of fp */
-	unsigned int hashes;  /* classic: k; 0: the best one */
+	uint32_t layout;     /* XBLOOM_LAYOUT_* */
+	uint64_t items;	     /* distinct keys, at least 1 */
+	double fp;	     /* XBLOOM_FP_MIN .. XBLOOM_FP_MAX; 0: XBLOOM_FP_DEFAULT */
+	double bits_per_key; /* instead of fp */
+	unsigned int hashes; /* classic: k; 0: the best one */
 };
 
 struct xbloom_size {
@@ -151,8 +151,8 @@ struct xbloom; /* an open filter */
 
 /* How a filter treats packets. */
 struct xbloom_rules {
-	uint32_t fields;       /* XBLOOM_SRC | ... */
-	uint32_t policy;       /* XBLOOM_POLICY_* */
+	uint32_t fields; /* XBLOOM_SRC | ... */
+	uint32_t policy; /* XBLOOM_POLICY_* */
 	bool shadow;
 	uint32_t unkeyed_drop; /* bits 1 << XBLOOM_MALFORMED | ... */
 };
@@ -228,8 +228,7 @@ uint64_t xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 			const struct xbloom_options *opts);
 
 /* Load a filter program with new rules and put it in the slot; the fields cannot change. */
-int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules,
-		     struct xbloom_error *err);
+int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err);
 void xbloom_rules(const struct xbloom *f, struct xbloom_rules *rules);
 
 /* What the bits say, by looking at all of them. */
@@ -279,7 +278,7 @@ int xbloom_devices(const struct xbloom *f, struct xbloom_device **devices, size_
 
 struct xbloom_attach_options {
 	enum xbloom_mode mode;
-	bool force;	     /* replace a foreign program */
+	bool force;		  /* replace a foreign program */
 	unsigned int try_seconds; /* 0: for good */
 	/* Told about what is not an error: a fall back to generic mode, an adopted program. */
 	void (*notice)(void *ctx, const char *text);

@@ -42,8 +42,8 @@ enum xbloom_reason {
 
 #define XBLOOM_UNKEYED_FIRST XBLOOM_MALFORMED
 #define XBLOOM_UNKEYED_LAST XBLOOM_VLAN_TAGS
-#define XBLOOM_UNKEYED_ALL                                                                        \
-	(1u << XBLOOM_MALFORMED | 1u << XBLOOM_FRAGMENT | 1u << XBLOOM_EXTHDR |                   \
+#define XBLOOM_UNKEYED_ALL                                                                         \
+	(1u << XBLOOM_MALFORMED | 1u << XBLOOM_FRAGMENT | 1u << XBLOOM_EXTHDR |                    \
 	 1u << XBLOOM_VLAN_TAGS)
 
 #define XBLOOM_VLAN_TAGS_MAX 4u
@@ -99,9 +99,9 @@ struct xbloom_meta {
 	__u32 pending;
 	__u32 generation; /* counts the fillings that replaced each other, from 1 */
 
-	__u64 created;	/* seconds since 1970 */
-	__u64 capacity; /* keys it was sized for */
-	__u64 inserted; /* adds that changed at least one bit */
+	__u64 created;	       /* seconds since 1970 */
+	__u64 capacity;	       /* keys it was sized for */
+	__u64 inserted;	       /* adds that changed at least one bit */
 	__u64 fp_target_femto; /* the rate it was sized for, in units of 1e-15 */
 	__u32 alarm_percent;   /* of capacity, from which the load is called high */
 	__u32 reserved;

@@ -73,17 +73,20 @@ filled=${EPOCHREALTIME/./}
 ok "traffic flows on" wait_until 30 logged $(($(stat -c %s $T/log) + 3 * 40 * UNLISTED))
 stop_traffic
 dropped=$(counter f dropped)
+cable=$(ip -n client -s -j link show dev c0 | json 0.stats64.tx.dropped)
+overflow=$(awk '{ print $4 }' $T/received)
 predicted=$(field f fp_predicted)
-is "$(field f inserted | awk -v n=$((LISTED + MORE)) '{ print $1 <= n && $1 >= 0.98 * n }')" 1 \
+is "$(field f inserted | awk -v n=$((LISTED + MORE)) '{ print ($1 <= n && $1 >= 0.98 * n) }')" 1 \
 	"the filter has counted them, less those that were false positives already"
 
 # Source number seq % n sent datagram seq. What is in the filter stays in it: so a source that
-# gets through at the end is not in it, and must have got through all along.
-"$PYTHON" - $T "$filled" "$dropped" "$predicted" >$T/verdict <<'END'
+# gets through at the end is not in it, and must have got through all along. On a machine that is
+# too busy, the cable and the receiver's socket lose packets of their own; they count them.
+"$PYTHON" - $T "$filled" "$dropped" "$predicted" $((cable + overflow)) >$T/verdict <<'END'
 import math, sys
 
 directory, filled, dropped = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-predicted = float(sys.argv[4])
+predicted, network = float(sys.argv[4]), int(sys.argv[5])
 lines = lambda name: open(f"{directory}/{name}").read().split("\n")[:-1]
 sources = lines("sources")
 listed = set(lines("listed"))
@@ -123,22 +126,21 @@ def upper_bound(n, p, confidence):
 
 print("leaks", leaks)
 print("strays", strays)
-print("lost", lost)
-print("relapses", relapses)
+print("lost", max(0, lost + relapses - network))
 print("blocked", blocked)
 print("bound", upper_bound(n - len(listed), predicted, 0.9999))
 print("sent", sent)
 print("after", after)
-print("unaccounted", sent - sum(got) - dropped)
+print("unaccounted", sent - sum(got) - dropped - network)
 END
 verdict() { awk -v name="$1" '$1 == name { print $2 }' $T/verdict; }
 
 diag "$(verdict sent) datagrams sent, $(verdict blocked) of $UNLISTED unlisted sources stopped at" \
-	"the end, predicted rate $predicted, 99.99 % bound $(verdict bound)"
+	"the end, predicted rate $predicted, 99.99 % bound $(verdict bound); lost by the network" \
+	"itself: $((cable + overflow))"
 is "$(verdict leaks)" 0 "no listed source got a packet through"
 is "$(verdict strays)" 0 "what came was what was sent"
-is "$(verdict lost)" 0 "no unlisted source that is not a false positive lost a packet"
-is "$(verdict relapses)" 0 "who was stopped stayed stopped"
+is "$(verdict lost)" 0 "no unlisted source lost a packet except as a false positive, then all"
 is "$(($(verdict blocked) <= $(verdict bound)))" 1 "unlisted sources lost: within the prediction"
 is "$(verdict unaccounted)" 0 "the filter counted each packet that did not come as dropped"
 is "$(($(verdict after) >= 3 * UNLISTED - UNLISTED / 10))" 1 "and all this was seen to the end"

@@ -74,9 +74,9 @@ static inline struct xbloom_rules packet_rules(uint32_t fields, uint32_t policy,
 	return rules;
 }
 
-/* An empty filter with the name FILTER, open for writing. End it with filter_destroy(). */
-static inline struct xbloom *filter_create(const struct xbloom_rules *rules, uint32_t layout,
-					   uint64_t items)
+/* An empty filter, open for writing. End it with filter_destroy(). */
+static inline struct xbloom *filter_create_named(const char *name, const struct xbloom_rules *rules,
+						 uint32_t layout, uint64_t items)
 {
 	struct xbloom_size_request req = { .layout = layout, .items = items };
 	struct xbloom_error error = { "" };
@@ -85,18 +85,36 @@ static inline struct xbloom *filter_create(const struct xbloom_rules *rules, uin
 
 	if (xbloom_plan(&req, &size, &error) < 0)
 		fail_msg("plan: %s", error.text);
-	if (xbloom_create(FILTER, &size, rules, &packet_hash_key, NULL, NULL, &filter, &error) < 0)
+	if (xbloom_create(name, &size, rules, &packet_hash_key, NULL, NULL, &filter, &error) < 0)
 		fail_msg("create: %s", error.text);
 	return filter;
+}
+
+static inline struct xbloom *filter_create(const struct xbloom_rules *rules, uint32_t layout,
+					   uint64_t items)
+{
+	return filter_create_named(FILTER, rules, layout, items);
 }
 
 static inline void filter_destroy(struct xbloom *filter)
 {
 	struct xbloom_error error = { "" };
+	char name[XBLOOM_NAME_MAX];
 
+	memcpy(name, xbloom_meta(filter)->name, sizeof(name));
 	xbloom_close(filter);
-	if (xbloom_destroy(FILTER, NULL, &error) < 0)
+	if (xbloom_destroy(name, NULL, &error) < 0)
 		fail_msg("destroy: %s", error.text);
+}
+
+/*
+ * Make an open filter empty again, which is quicker than another one: the verifier is slow. The
+ * library has no such thing; here nobody else writes, and blocks of an open filter are writable.
+ */
+static inline void filter_clear(struct xbloom *filter)
+{
+	memset((void *)xbloom_blocks(filter), 0,
+	       xbloom_geometry(filter)->blocks * sizeof(struct xbloom_block));
 }
 
 /* Put a key in as its text: "192.0.2.7,443". */

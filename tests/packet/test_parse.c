@@ -61,7 +61,7 @@ static const struct row rows[] = {
 	{ "the VLAN id of a tag is keyed", SRC | VLANID, KEY(S4 ",5"), { ETH, VLAN(5), IP4, UDP } },
 	{ "the outermost VLAN id is keyed", SRC | VLANID, KEY(S6 ",7"),
 	  { ETH, QINQ(7), VLAN(5), IP6, UDP } },
-	{ "the largest VLAN id is keyed", VLANID, KEY("4095"), { ETH, VLAN(4095), IP4, UDP } },
+	{ "the largest VLAN id is keyed", VLANID, KEY("4094"), { ETH, VLAN(4094), IP4, UDP } },
 	{ "priority and DEI are no part of the VLAN id", VLANID, KEY("5"),
 	  { ETH, TAG(0x8100, 0xf005), IP6, UDP } },
 	{ "an untagged packet has VLAN id 0", SRC | VLANID, KEY(S4 ",0"), { ETH, IP4, UDP } },
@@ -319,27 +319,58 @@ static const struct row rows[] = {
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static const struct {
-	uint32_t policy;
-	bool shadow;
-} rulings[] = {
-	{ XBLOOM_POLICY_BLOCK, false },
-	{ XBLOOM_POLICY_ALLOW, false },
-	{ XBLOOM_POLICY_BLOCK, true },
-	{ XBLOOM_POLICY_ALLOW, true },
-};
+/* ---- filters ---- */
+
+enum ruling { BLOCK, ALLOW, BLOCK_SHADOW, ALLOW_SHADOW, RULINGS };
+
+/*
+ * One filter for each set of fields and each ruling, made when it is first asked for and kept:
+ * loading its program takes a thousand times as long as a frame through it.
+ */
+static struct xbloom *filters[XBLOOM_FIELDS_ALL + 1][RULINGS];
+
+/* The filter with these rules, empty. */
+static struct xbloom *given_filter(uint32_t fields, enum ruling ruling)
+{
+	struct xbloom **filter = &filters[fields][ruling];
+
+	if (!*filter) {
+		bool allow = ruling == ALLOW || ruling == ALLOW_SHADOW;
+		struct xbloom_rules rules =
+			packet_rules(fields, allow ? XBLOOM_POLICY_ALLOW : XBLOOM_POLICY_BLOCK,
+				     ruling == BLOCK_SHADOW || ruling == ALLOW_SHADOW);
+		char name[XBLOOM_NAME_MAX];
+
+		snprintf(name, sizeof(name), "parse-%u-%u", fields, ruling);
+		*filter = filter_create_named(name, &rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS);
+	}
+	filter_clear(*filter);
+	return *filter;
+}
+
+static int destroy_filters(void **state)
+{
+	size_t fields, ruling;
+
+	(void)state;
+	for (fields = 0; fields <= XBLOOM_FIELDS_ALL; fields++)
+		for (ruling = 0; ruling < RULINGS; ruling++)
+			if (filters[fields][ruling])
+				filter_destroy(filters[fields][ruling]);
+	return 0;
+}
+
+/* ---- the table ---- */
 
 static void row_is_judged(void **state)
 {
 	const struct row *row = *state;
 	struct frame frame;
-	size_t i;
+	unsigned int ruling;
 
 	frame_build(&frame, row->layers);
-	for (i = 0; i < sizeof(rulings) / sizeof(rulings[0]); i++) {
-		struct xbloom_rules rules =
-			packet_rules(row->fields, rulings[i].policy, rulings[i].shadow);
-		struct xbloom *filter = filter_create(&rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS);
+	for (ruling = 0; ruling < RULINGS; ruling++) {
+		struct xbloom *filter = given_filter(row->fields, ruling);
 
 		if (row->key) {
 			expect(filter, &frame, "absent");
@@ -348,7 +379,6 @@ static void row_is_judged(void **state)
 		} else {
 			expect(filter, &frame, row->reason);
 		}
-		filter_destroy(filter);
 	}
 }
 
@@ -356,15 +386,13 @@ static void row_is_judged(void **state)
 
 static void neighbour_discovery_of_a_listed_address_passes(void **state)
 {
-	static const uint32_t policies[] = { XBLOOM_POLICY_BLOCK, XBLOOM_POLICY_ALLOW };
+	unsigned int ruling;
 	struct frame frame;
 	uint32_t type;
-	size_t i;
 
 	(void)state;
-	for (i = 0; i < 2; i++) {
-		struct xbloom_rules rules = packet_rules(SRC, policies[i], false);
-		struct xbloom *filter = filter_create(&rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS);
+	for (ruling = BLOCK; ruling <= ALLOW; ruling++) {
+		struct xbloom *filter = given_filter(SRC, ruling);
 
 		filter_add(filter, S6);
 		for (type = 133; type <= 137; type++) {
@@ -374,7 +402,6 @@ static void neighbour_discovery_of_a_listed_address_passes(void **state)
 		/* From the same address, what only looks like it is in the list. */
 		FRAME(&frame, ETH, IP6, ICMP6(135));
 		expect(filter, &frame, "maybe");
-		filter_destroy(filter);
 	}
 }
 
@@ -399,52 +426,58 @@ static const struct {
 
 #define UNKEYED (sizeof(unkeyed) / sizeof(unkeyed[0]))
 
-/* All sixteen settings of the four switches: each reason obeys its own and no other. */
-static void switches_rule_their_own_reason(uint32_t policy, bool shadow)
+/* Each reason obeys its own switch and no other. */
+static void expect_of_switches(struct xbloom *filter, uint32_t on, enum fate drops)
 {
-	struct xbloom_rules rules = packet_rules(TUPLE, policy, shadow);
-	struct xbloom *filter = filter_create(&rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS);
 	struct xbloom_error error = { "" };
+	struct xbloom_rules rules;
 	struct frame frame;
-	uint32_t setting;
 	size_t i;
 
-	for (setting = 0; setting < 1u << UNKEYED; setting++) {
-		rules.unkeyed_drop = 0;
-		for (i = 0; i < UNKEYED; i++)
-			if (setting >> i & 1)
-				rules.unkeyed_drop |= unkeyed[i].bit;
-		if (xbloom_set_rules(filter, &rules, &error) < 0)
-			fail_msg("set rules: %s", error.text);
+	xbloom_rules(filter, &rules);
+	rules.shadow = drops == WOULD_DROP;
+	rules.unkeyed_drop = on;
+	if (xbloom_set_rules(filter, &rules, &error) < 0)
+		fail_msg("set rules: %s", error.text);
 
-		for (i = 0; i < UNKEYED; i++) {
-			enum fate drops = shadow ? WOULD_DROP : DROPS;
-
-			frame_build(&frame, unkeyed[i].layers);
-			expect_fate(filter, &frame, unkeyed[i].reason,
-				    setting >> i & 1 ? drops : PASSES);
-		}
-		/* They have no say in what is keyed, nor in what is not IP. */
-		FRAME(&frame, ETH, IP4, UDP);
-		expect(filter, &frame, "absent");
-		FRAME(&frame, ETH, ARP);
-		expect(filter, &frame, "not_ip");
+	for (i = 0; i < UNKEYED; i++) {
+		frame_build(&frame, unkeyed[i].layers);
+		expect_fate(filter, &frame, unkeyed[i].reason,
+			    on & unkeyed[i].bit ? drops : PASSES);
 	}
+	/* They have no say in what is keyed, nor in what is not IP. */
+	FRAME(&frame, ETH, IP4, UDP);
+	expect(filter, &frame, "absent");
+	FRAME(&frame, ETH, ARP);
+	expect(filter, &frame, "not_ip");
+}
+
+static void each_unkeyed_reason_has_its_own_switch(uint32_t policy)
+{
+	struct xbloom_rules rules = packet_rules(TUPLE, policy, false);
+	struct xbloom *filter = filter_create(&rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS);
+	size_t i;
+
+	expect_of_switches(filter, 0, DROPS);
+	for (i = 0; i < UNKEYED; i++) {
+		expect_of_switches(filter, unkeyed[i].bit, DROPS);
+		expect_of_switches(filter, XBLOOM_UNKEYED_ALL & ~unkeyed[i].bit, DROPS);
+	}
+	expect_of_switches(filter, XBLOOM_UNKEYED_ALL, DROPS);
+	expect_of_switches(filter, XBLOOM_UNKEYED_ALL, WOULD_DROP);
 	filter_destroy(filter);
 }
 
-static void each_unkeyed_reason_has_its_own_switch_block(void **state)
+static void each_unkeyed_reason_has_its_own_switch_under_block(void **state)
 {
 	(void)state;
-	switches_rule_their_own_reason(XBLOOM_POLICY_BLOCK, false);
-	switches_rule_their_own_reason(XBLOOM_POLICY_BLOCK, true);
+	each_unkeyed_reason_has_its_own_switch(XBLOOM_POLICY_BLOCK);
 }
 
-static void each_unkeyed_reason_has_its_own_switch_allow(void **state)
+static void each_unkeyed_reason_has_its_own_switch_under_allow(void **state)
 {
 	(void)state;
-	switches_rule_their_own_reason(XBLOOM_POLICY_ALLOW, false);
-	switches_rule_their_own_reason(XBLOOM_POLICY_ALLOW, true);
+	each_unkeyed_reason_has_its_own_switch(XBLOOM_POLICY_ALLOW);
 }
 
 static void unkeyed_packets_pass_under_block_and_drop_under_allow(void **state)
@@ -503,7 +536,7 @@ static void expect_of_cuts(const struct xbloom *filter, const struct frame *fram
 struct cut_case {
 	const char *name;
 	uint32_t fields;
-	uint32_t policy;
+	enum ruling ruling;
 };
 
 /*
@@ -513,8 +546,7 @@ struct cut_case {
 static void every_cut_is_malformed(void **state)
 {
 	const struct cut_case *c = *state;
-	struct xbloom_rules rules = packet_rules(c->fields, c->policy, false);
-	struct xbloom *filter = filter_create(&rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS);
+	struct xbloom *filter = given_filter(c->fields, c->ruling);
 	unsigned int frames = 0;
 	struct frame frame;
 	size_t i;
@@ -532,28 +564,23 @@ static void every_cut_is_malformed(void **state)
 		frames++;
 	}
 	assert_in_range(frames, 100, ROWS);
-	filter_destroy(filter);
 }
 
 static struct cut_case cut_cases[] = {
-	{ "every cut of a packet is malformed: src, block", SRC, XBLOOM_POLICY_BLOCK },
-	{ "every cut of a packet is malformed: src, allow", SRC, XBLOOM_POLICY_ALLOW },
-	{ "every cut of a packet is malformed: dst, block", DST, XBLOOM_POLICY_BLOCK },
-	{ "every cut of a packet is malformed: dst, allow", DST, XBLOOM_POLICY_ALLOW },
-	{ "every cut of a packet is malformed: 5tuple, block", TUPLE, XBLOOM_POLICY_BLOCK },
-	{ "every cut of a packet is malformed: 5tuple, allow", TUPLE, XBLOOM_POLICY_ALLOW },
-	{ "every cut of a packet is malformed: sport,dport, block", SPORT | DPORT,
-	  XBLOOM_POLICY_BLOCK },
-	{ "every cut of a packet is malformed: sport,dport, allow", SPORT | DPORT,
-	  XBLOOM_POLICY_ALLOW },
-	{ "every cut of a packet is malformed: proto, block", PROTO, XBLOOM_POLICY_BLOCK },
-	{ "every cut of a packet is malformed: proto, allow", PROTO, XBLOOM_POLICY_ALLOW },
-	{ "every cut of a packet is malformed: vlan, block", VLANID, XBLOOM_POLICY_BLOCK },
-	{ "every cut of a packet is malformed: vlan, allow", VLANID, XBLOOM_POLICY_ALLOW },
-	{ "every cut of a packet is malformed: all fields, block", XBLOOM_FIELDS_ALL,
-	  XBLOOM_POLICY_BLOCK },
-	{ "every cut of a packet is malformed: all fields, allow", XBLOOM_FIELDS_ALL,
-	  XBLOOM_POLICY_ALLOW },
+	{ "every cut of a packet is malformed: src, block", SRC, BLOCK },
+	{ "every cut of a packet is malformed: src, allow", SRC, ALLOW },
+	{ "every cut of a packet is malformed: dst, block", DST, BLOCK },
+	{ "every cut of a packet is malformed: dst, allow", DST, ALLOW },
+	{ "every cut of a packet is malformed: 5tuple, block", TUPLE, BLOCK },
+	{ "every cut of a packet is malformed: 5tuple, allow", TUPLE, ALLOW },
+	{ "every cut of a packet is malformed: sport,dport, block", SPORT | DPORT, BLOCK },
+	{ "every cut of a packet is malformed: sport,dport, allow", SPORT | DPORT, ALLOW },
+	{ "every cut of a packet is malformed: proto, block", PROTO, BLOCK },
+	{ "every cut of a packet is malformed: proto, allow", PROTO, ALLOW },
+	{ "every cut of a packet is malformed: vlan, block", VLANID, BLOCK },
+	{ "every cut of a packet is malformed: vlan, allow", VLANID, ALLOW },
+	{ "every cut of a packet is malformed: all fields, block", XBLOOM_FIELDS_ALL, BLOCK },
+	{ "every cut of a packet is malformed: all fields, allow", XBLOOM_FIELDS_ALL, ALLOW },
 };
 
 #define CUT_CASES (sizeof(cut_cases) / sizeof(cut_cases[0]))
@@ -575,25 +602,22 @@ static void a_cut_of_a_packet_without_length_is_malformed_where_the_key_is_missi
 		{ TUPLE, 14 + 20 + 4, 14 + 40 + 8 + 4 },
 	};
 	struct frame ipv4, jumbogram;
-	size_t i, r;
+	unsigned int ruling;
+	size_t i;
 
 	(void)state;
 	FRAME(&ipv4, ETH, IP4, TCP, DATA(20), LENGTH(0));
 	FRAME(&jumbogram, ETH, IP6, HOPOPTS, TCP, DATA(20), LENGTH(0));
 	for (i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
-		for (r = 0; r < 2; r++) {
-			struct xbloom_rules rules =
-				packet_rules(needs[i].fields, rulings[r].policy, false);
-			struct xbloom *filter =
-				filter_create(&rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS);
+		size_t v4 = needs[i].ipv4, v6 = needs[i].jumbogram;
 
-			expect_of_cuts(filter, &ipv4, FRAME_ETH_LEN, needs[i].ipv4, "malformed");
-			expect_of_cuts(filter, &ipv4, needs[i].ipv4, ipv4.len, "absent");
-			expect_of_cuts(filter, &jumbogram, FRAME_ETH_LEN, needs[i].jumbogram,
-				       "malformed");
-			expect_of_cuts(filter, &jumbogram, needs[i].jumbogram, jumbogram.len,
-				       "absent");
-			filter_destroy(filter);
+		for (ruling = BLOCK; ruling <= ALLOW; ruling++) {
+			struct xbloom *filter = given_filter(needs[i].fields, ruling);
+
+			expect_of_cuts(filter, &ipv4, FRAME_ETH_LEN, v4, "malformed");
+			expect_of_cuts(filter, &ipv4, v4, ipv4.len, "absent");
+			expect_of_cuts(filter, &jumbogram, FRAME_ETH_LEN, v6, "malformed");
+			expect_of_cuts(filter, &jumbogram, v6, jumbogram.len, "absent");
 		}
 	}
 }
@@ -603,8 +627,8 @@ int main(void)
 	static const struct CMUnitTest others[] = {
 		cmocka_unit_test(neighbour_discovery_of_a_listed_address_passes),
 		cmocka_unit_test(unkeyed_packets_pass_under_block_and_drop_under_allow),
-		cmocka_unit_test(each_unkeyed_reason_has_its_own_switch_block),
-		cmocka_unit_test(each_unkeyed_reason_has_its_own_switch_allow),
+		cmocka_unit_test(each_unkeyed_reason_has_its_own_switch_under_block),
+		cmocka_unit_test(each_unkeyed_reason_has_its_own_switch_under_allow),
 		cmocka_unit_test(
 			a_cut_of_a_packet_without_length_is_malformed_where_the_key_is_missing),
 	};
@@ -624,5 +648,5 @@ int main(void)
 		tests[n].initial_state = &cut_cases[i];
 	}
 	memcpy(tests + n, others, sizeof(others));
-	return cmocka_run_group_tests_name("parse", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("parse", tests, NULL, destroy_filters);
 }
