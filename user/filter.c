@@ -905,6 +905,7 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 	ret = detach_everywhere(name, err);
 	if (ret)
 		return ret;
+	xbloom_trash_entry(trash, name);
 	if (renameat(rootfd, name, rootfd, trash))
 		return xbloom_fail_errno(err, -errno, "cannot remove filter %s", name);
 	return xbloom_remove_dir(rootfd, trash, err);

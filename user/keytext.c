@@ -81,6 +81,13 @@ int xbloom_fields_parse(const char *text, uint32_t *fields, struct xbloom_error 
 		if (set & field)
 			return xbloom_fail(err, -EINVAL, "key field '%.*s' is named twice",
 					   SHOW(p));
+		/* Keys are read in one order; another one here would suggest another one there. */
+		if (field < set)
+			return xbloom_fail(
+				err, -EINVAL,
+				"key field '%.*s' comes too late: the order is src,dst,sport,"
+				"dport,proto,vlan",
+				SHOW(p));
 		set |= field;
 	}
 	*fields = set;
@@ -186,6 +193,8 @@ static int parse_address(struct piece p, uint8_t *family, void *addr, struct xbl
 	uint8_t written, meant;
 	int ret;
 
+	if (!host.len)
+		return not_an_address(p, err);
 	if (memchr(host.s, ':', host.len)) {
 		written = XBLOOM_FAMILY_V6;
 		ret = parse_ipv6(host, &v6, err);

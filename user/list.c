@@ -76,6 +76,12 @@ static int read_line(const char *path, uint64_t number, const char *line, size_t
 				   "%s:%llu: a zero byte: this is not a text file (is it "
 				   "compressed?)",
 				   shown_name(path), (unsigned long long)number);
+	if (len && memchr(line, '\r', len - 1))
+		return xbloom_fail(
+			err, -EINVAL,
+			"%s:%llu: a carriage return within the line: convert its line ends "
+			"first",
+			shown_name(path), (unsigned long long)number);
 	key = key_of_line(line, len, &key_len);
 	if (!key_len)
 		return 0;
@@ -94,6 +100,13 @@ struct reader {
 	uint64_t line;
 };
 
+static int too_long(const char *path, const struct reader *r, struct xbloom_error *err)
+{
+	return xbloom_fail(err, -EINVAL,
+			   "%s:%llu: a line of more than %d bytes: this is not a list of keys",
+			   shown_name(path), (unsigned long long)r->line + 1, LINE_MAX_BYTES);
+}
+
 /* Hand on each whole line in the buffer (and with `last`, the rest); move what is left to the front. */
 static int read_lines(const char *path, struct reader *r, bool last, uint32_t fields,
 		      xbloom_key_fn fn, void *ctx, struct xbloom_list_stats *stats,
@@ -107,6 +120,8 @@ static int read_lines(const char *path, struct reader *r, bool last, uint32_t fi
 		size_t skip = 0;
 		int ret;
 
+		if (len > LINE_MAX_BYTES)
+			return too_long(path, r, err);
 		if (!newline && !last)
 			break;
 		if (!r->line && len >= strlen(UTF8_BOM) &&
@@ -153,12 +168,6 @@ int xbloom_list_read(const char *path, uint32_t fields, xbloom_key_fn fn, void *
 		ret = read_lines(path, &r, got == 0, fields, fn, ctx, stats, err);
 		if (ret || got == 0)
 			return ret;
-		if (r.used > LINE_MAX_BYTES)
-			return xbloom_fail(err, -EINVAL,
-					   "%s:%llu: a line of more than %d bytes: this is not a "
-					   "list of keys",
-					   shown_name(path), (unsigned long long)r.line + 1,
-					   LINE_MAX_BYTES);
 	}
 }
 

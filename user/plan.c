@@ -133,7 +133,7 @@ static void plan_classic_k(const struct xbloom_size_request *req, double fp,
 	unsigned int k, guess = clamp_k(round(-log2(fp)));
 	uint64_t best = 0;
 
-	for (k = guess > 1 ? guess - 1 : 1; k <= guess + 1 && k <= XBLOOM_CLASSIC_K_MAX; k++) {
+	for (k = guess; k <= guess + 1 && k <= XBLOOM_CLASSIC_K_MAX; k++) {
 		struct xbloom_geometry tried = { .layout = g->layout, .k = k };
 		uint64_t bits = smallest(&tried, XBLOOM_CLASSIC_BITS_MAX, req->items, fp);
 
@@ -154,7 +154,7 @@ static int plan_classic(const struct xbloom_size_request *req, struct xbloom_geo
 	if (req->bits_per_key != 0) {
 		g->bits = by_budget(req, 1, XBLOOM_CLASSIC_BITS_MAX);
 		if (!g->k)
-			g->k = best_k(req->bits_per_key);
+			g->k = best_k((double)g->bits / (double)req->items);
 	} else if (g->k) {
 		g->bits = smallest(g, XBLOOM_CLASSIC_BITS_MAX, req->items, fp);
 	} else {

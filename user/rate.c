@@ -13,6 +13,9 @@
 
 #include "internal.h"
 
+/* Keys per block from which every bit is set: 8 e^(-mean/64) is then below 1e-27. */
+#define HOPELESS_MEAN 4096
+
 double xbloom_rate_split(double bits_per_key)
 {
 	double mean = XBLOOM_BLOCK_BITS / bits_per_key;
@@ -22,6 +25,8 @@ double xbloom_rate_split(double bits_per_key)
 	double first = floor(mean - spread);
 	double i;
 
+	if (mean > HOPELESS_MEAN)
+		return 1;
 	if (first < 0)
 		first = 0;
 	for (i = first; i <= mean + spread; i++) {

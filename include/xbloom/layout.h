@@ -78,7 +78,7 @@ XBLOOM_INLINE __u32 xbloom_split_test(const struct xbloom_block *block, __u64 h)
  * Double hashing over the ring of 64-bit numbers: probe i stands at start + i * step, scaled to
  * m bits. 64 bits rather than 32, because scaling 32-bit numbers to m near 2^32 would give some
  * bits twice the weight of others: half as many false positives again at m = 3e9. The step comes
- * from the low half of h, which has no say in the first position, spread by an odd constant
+ * from the low half of h, which has next to no say in the first position, spread by an odd constant
  * (2^64 / golden ratio) and made odd so that it never stands still.
  */
 XBLOOM_INLINE __u64 xbloom_classic_step(__u64 h)

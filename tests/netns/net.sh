@@ -152,11 +152,11 @@ PYTHON=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null)
 json() {
 	"$PYTHON" -c '
 import json, sys
-value = json.load(sys.stdin)
 try:
+    value = json.load(sys.stdin)
     for part in sys.argv[1].split("."):
         value = value[int(part) if isinstance(value, list) else part]
-except (KeyError, IndexError):
+except (ValueError, KeyError, IndexError):
     sys.exit(1)
 print(json.dumps(value) if not isinstance(value, str) else value)
 ' "$1"

@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bpf.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -39,7 +40,7 @@ static const struct marking_call {
 	long nr;
 	const char *name;
 } marking_calls[] = {
-	{ SYS_bpf, "bpf" },
+	{ SYS_bpf, "bpf" },	  /* with some commands only, see bpf_marks() */
 	{ SYS_openat, "openat" }, /* with O_CREAT only */
 	{ SYS_mkdirat, "mkdirat" },
 	{ SYS_unlinkat, "unlinkat" },
@@ -128,25 +129,50 @@ static struct thread *thread_of(pid_t tid)
 	die("more than %d threads", THREADS_MAX);
 }
 
+/* What most commands of bpf() make, or only read, is gone with the process's file descriptors. */
+static bool bpf_marks(uint64_t command)
+{
+	switch (command) {
+	case BPF_MAP_CREATE:
+	case BPF_MAP_LOOKUP_ELEM:
+	case BPF_MAP_GET_NEXT_KEY:
+	case BPF_PROG_LOAD:
+	case BPF_OBJ_GET:
+	case BPF_PROG_GET_FD_BY_ID:
+	case BPF_MAP_GET_FD_BY_ID:
+	case BPF_OBJ_GET_INFO_BY_FD:
+	case BPF_BTF_LOAD:
+		return false;
+	default:
+		return true;
+	}
+}
+
+static bool leaves_mark(const struct marking_call *call, const uint64_t *args)
+{
+	switch (call->nr) {
+	case SYS_bpf:
+		return bpf_marks(args[0]);
+	case SYS_openat:
+		return args[2] & O_CREAT;
+#ifdef SYS_open
+	case SYS_open:
+		return args[1] & O_CREAT;
+#endif
+	default:
+		return true;
+	}
+}
+
 static const struct marking_call *marking_call(const struct ptrace_syscall_info *info)
 {
-	long nr = info->entry.nr;
-	uint64_t flags = 0;
+	uint64_t args[6];
 	size_t i;
 
-#ifdef SYS_open
-	if (nr == SYS_open)
-		flags = info->entry.args[1];
-#endif
-	if (nr == SYS_openat)
-		flags = info->entry.args[2];
-	for (i = 0; i < MARKING_CALLS; i++) {
-		if (marking_calls[i].nr != nr)
-			continue;
-		if (strncmp(marking_calls[i].name, "open", 4) == 0 && !(flags & O_CREAT))
-			return NULL;
-		return &marking_calls[i];
-	}
+	memcpy(args, (const void *)info->entry.args, sizeof(args));
+	for (i = 0; i < MARKING_CALLS; i++)
+		if (marking_calls[i].nr == (long)info->entry.nr)
+			return leaves_mark(&marking_calls[i], args) ? &marking_calls[i] : NULL;
 	return NULL;
 }
 

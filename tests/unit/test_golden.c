@@ -167,6 +167,20 @@ static void every_keyed_field_is_in_the_words(void **state)
 	}
 }
 
+/* A VLAN tag's priority bits, should they come along, are no part of the id. */
+static void vlan_is_twelve_bits(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(golden_key); i++) {
+		struct xbloom_flow f = flow_of(&golden_key[i], 0);
+
+		f.vlan |= 0xf000;
+		assert_key(&golden_key[i], &f);
+	}
+}
+
 /* A network and its first address never meet, nor do the families. */
 static void prefix_length_and_family_are_in_the_words(void **state)
 {
@@ -229,6 +243,7 @@ int main(void)
 		cmocka_unit_test(flow_gives_the_golden_words),
 		cmocka_unit_test(text_gives_the_golden_words),
 		cmocka_unit_test(every_keyed_field_is_in_the_words),
+		cmocka_unit_test(vlan_is_twelve_bits),
 		cmocka_unit_test(prefix_length_and_family_are_in_the_words),
 		cmocka_unit_test(split_positions_are_the_golden_ones),
 		cmocka_unit_test(classic_positions_are_the_golden_ones),

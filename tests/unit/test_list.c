@@ -454,6 +454,8 @@ static void unreadable_files_are_named(void **state)
 	give("", 0);
 	snprintf(path, sizeof(path), "%s/below-a-file", list);
 	expect_unreadable(path, -ENOTDIR);
+	/* One that opens, and then cannot be read: nothing is mapped at its start. */
+	expect_unreadable("/proc/self/mem", -EIO);
 }
 
 static int stop_at_second(void *ctx, const struct xbloom_flow *flow, const char *text, size_t len)

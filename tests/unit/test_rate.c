@@ -160,7 +160,9 @@ static void rate_falls_as_bits_are_added(void **state)
 /* ---- plans ---- */
 
 static const uint64_t sweep_items[] = { 1, 2, 10, 1000, 1000000, 1000000000 };
-static const double sweep_fp[] = { 1e-9, 1e-8, 1e-6, 1e-4, 0.001, 0.01, 0.05, 0.1, 0.3, 0.5 };
+/* Some lie where the best number of hashes is not the nearest to -log2 of the rate. */
+static const double sweep_fp[] = { 1e-9, 1e-8, 1e-6, 1e-4, 0.001, 0.0056,
+				   0.01, 0.05, 0.1,  0.3,  0.366, 0.5 };
 
 /* What must hold of any plan: its numbers fit each other. */
 static void assert_sound(const struct xbloom_size_request *req, const struct xbloom_size *size)
@@ -290,6 +292,13 @@ static void plan_without_a_rate_takes_the_default(void **state)
 	assert_true(by_default.fp <= XBLOOM_FP_DEFAULT);
 }
 
+/* To the next whole number, give or take what a double cannot hold (43.2 is a little more). */
+static void assert_rounded_up(uint64_t got, long double wanted)
+{
+	assert_true(got >= wanted * (1 - TOLERANCE));
+	assert_true(got < wanted + 1);
+}
+
 static void plan_by_bits_per_key_gives_at_least_those(void **state)
 {
 	static const double budget[] = { 0.5, 1, 4, 7.3, 8, 10, 12, 16, 43.2 };
@@ -311,7 +320,7 @@ static void plan_by_bits_per_key_gives_at_least_those(void **state)
 			if (xbloom_plan(&req, &size, &err))
 				fail_msg("%s", err.text);
 			assert_sound(&req, &size);
-			assert_int_equal(size.geometry.blocks, ceill(wanted / 512));
+			assert_rounded_up(size.geometry.blocks, wanted / 512);
 
 			req.layout = XBLOOM_LAYOUT_CLASSIC;
 			if (wanted > XBLOOM_CLASSIC_BITS_MAX) {
@@ -321,7 +330,7 @@ static void plan_by_bits_per_key_gives_at_least_those(void **state)
 			if (xbloom_plan(&req, &size, &err))
 				fail_msg("%s", err.text);
 			assert_sound(&req, &size);
-			assert_int_equal(size.geometry.bits, ceill(wanted));
+			assert_rounded_up(size.geometry.bits, wanted);
 
 			/* The best number of hashes: no other has a lower rate. */
 			for (k = 1; k <= XBLOOM_CLASSIC_K_MAX; k++)

@@ -1,0 +1,279 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# SIGKILL at every point of every verb that changes something (see tests/tools/killat.c). Whatever
+# is left is nothing, or a whole filter, or a rest that the next command copes with; keys that were
+# in a filter stay in it; no program stays attached that should not, and no process is left.
+
+# shellcheck source=tests/netns/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+[ -x "$KILLAT" ] || cannot "$KILLAT is not built"
+require pgrep timeout
+build_net
+
+HERE=$BPFFS/xdp-bloom
+LISTED=198.18.1.1
+UNLISTED=198.18.2.1
+
+awk 'BEGIN { for (i = 0; i < 2000; i++) printf "198.18.%d.%d\n", 1 + int(i / 250), 1 + i % 250 }' |
+	grep -v "^198\.18\.2\." >$T/keys
+ROOM=(--items 4000 --fp 1e-9)
+
+entries() { find $HERE -mindepth 1 -maxdepth 1 -printf '%f ' 2>/dev/null; }
+processes() { pgrep -x "$(basename "$XDP_BLOOM" | cut -c1-15)"; }
+
+# The checks print what is wrong, if anything is.
+
+must() { # COMMAND...
+	local said
+
+	said=$("$@" 2>&1 >/dev/null) || echo "$* failed: $said"
+}
+
+has_all_keys() {
+	must xb test f --from $T/keys
+}
+
+# A filter whose last command was killed: its keys, its use, and nobody waiting for a dead lock.
+still_usable() {
+	has_all_keys
+	must timeout 5 "$XDP_BLOOM" add f 192.0.2.77
+	must xb test f 192.0.2.77
+}
+
+# `show` either shows a whole filter, with these keys, or says in one line that there is none.
+whole_or_not() {
+	local said
+
+	if said=$(xb show f 2>&1 >/dev/null); then
+		has_all_keys
+	elif [ "$(grep -c . <<<"$said")" != 1 ]; then
+		echo "show said: $said"
+	fi
+}
+
+nothing_left() {
+	local rest
+
+	rest=$(entries)
+	[ -z "$rest" ] || echo "left: $rest"
+	[ "$(attached_mode s0)" = none ] || echo "a program is still attached"
+}
+
+# destroy removes whatever is there, and says no only when nothing was.
+destroy_copes() {
+	local before said
+
+	before=$(entries)
+	said=$(timeout 5 "$XDP_BLOOM" destroy f 2>&1 >/dev/null) ||
+		[ -z "$before" ] || echo "destroy of '$before' failed: $said"
+	nothing_left
+}
+
+# sweep DESCRIPTION PREPARE CHECK COMMAND...: before each step run PREPARE, kill the command at that
+# step, and run CHECK.
+sweep() {
+	local what=$1 prepare=$2 check=$3 wrong="" step status said
+
+	shift 3
+	for ((step = 1; ; step++)); do
+		said=$($prepare 2>&1) || wrong+="step $step: prepare: $said"$'\n'
+		"$KILLAT" $step "$@" >/dev/null 2>$T/kill.err 9>$T/kill.log
+		status=$?
+		[ $status = 137 ] || break
+		said=$($check)
+		[ -z "$said" ] || wrong+="$(<$T/kill.log): $said"$'\n'
+	done
+	is "$wrong" "" "$what, killed at each of $((step - 1)) steps"
+	is "$status" 0 "$what: not killed, it succeeds" || diag "$(<$T/kill.err)"
+	ok "$what: there was something to kill" test $step -gt 3
+	said=$($check)
+	is "$said" "" "$what: and then all is well, too"
+	is "$(processes)" "" "$what: no process is left"
+}
+
+# ---- create ----
+
+check_create_then_destroy() {
+	whole_or_not
+	destroy_copes
+}
+
+check_create_then_create() {
+	local said
+
+	whole_or_not
+	said=$(timeout 5 "$XDP_BLOOM" create f --from $T/keys --fp 1e-9 2>&1 >/dev/null) ||
+		[[ $said == *"there already"* ]] || echo "create failed: $said"
+	has_all_keys
+	[ "$(entries)" = "f " ] || echo "left: $(entries)"
+	must xb destroy f
+	nothing_left
+}
+
+sweep "create, then destroy" true check_create_then_destroy \
+	"$XDP_BLOOM" create f --from $T/keys --fp 1e-9
+sweep "create, then create" true check_create_then_create \
+	"$XDP_BLOOM" create f --from $T/keys --fp 1e-9
+
+# ---- destroy ----
+
+make_attached() {
+	xb create f "${ROOM[@]}" && xb add f --from $T/keys && xb attach f s0
+}
+
+check_destroy() {
+	whole_or_not
+	destroy_copes
+}
+
+# The same, but who comes next wants the name.
+check_destroy_then_create() {
+	local said
+
+	whole_or_not
+	said=$(timeout 5 "$XDP_BLOOM" create f --from $T/keys --fp 1e-9 2>&1 >/dev/null) ||
+		[[ $said == *"there already"* ]] || echo "create failed: $said"
+	has_all_keys
+	must xb destroy f
+	nothing_left
+}
+
+sweep "destroy, then destroy" make_attached check_destroy "$XDP_BLOOM" destroy f
+sweep "destroy, then create" make_attached check_destroy_then_create "$XDP_BLOOM" destroy f
+
+# ---- set and add: the filter works all the time ----
+
+make_attached >/dev/null || cannot "cannot make a filter"
+
+shadow_off() {
+	[ "$(field f shadow)" = false ] || xb set f --shadow off
+}
+
+check_set() {
+	local shown
+
+	# What show says of the filter is what the filter does.
+	shown=$(field f shadow)
+	if udp_passes $LISTED; then
+		[ "$shown" = true ] || echo "shadow is shown as $shown, and a listed source passes"
+	else
+		[ "$shown" = false ] || echo "shadow is shown as $shown, and a listed source is dropped"
+	fi
+	still_usable
+	must timeout 5 "$XDP_BLOOM" set f --shadow off
+	udp_passes $LISTED && echo "a listed source passes after set --shadow off"
+	udp_passes $UNLISTED || echo "an unlisted source is dropped after set --shadow off"
+	[ "$(field f shadow)" = false ] || echo "shadow is shown as on after set --shadow off"
+}
+
+sweep "set" shadow_off check_set "$XDP_BLOOM" set f --shadow on
+
+check_add() {
+	still_usable
+	must timeout 5 "$XDP_BLOOM" add f 192.0.2.78
+	must xb test f 192.0.2.78
+	udp_passes $LISTED && echo "a listed source passes"
+	udp_passes $UNLISTED || echo "an unlisted source is dropped"
+}
+
+sweep "add" true check_add "$XDP_BLOOM" add f 192.0.2.78
+
+# ---- attach and detach ----
+
+detached() {
+	[ "$(attached_mode s0)" = none ] || xb detach s0
+}
+
+attached() {
+	[ "$(attached_mode s0)" != none ] || xb attach f s0
+}
+
+check_attach() {
+	local mode
+
+	mode=$(attached_mode s0)
+	[ "$mode" = none ] || [ "$mode" = native ] || echo "attached in mode $mode"
+	must timeout 5 "$XDP_BLOOM" attach f s0
+	udp_passes $LISTED && echo "a listed source passes"
+	udp_passes $UNLISTED || echo "an unlisted source is dropped"
+	must xb detach s0
+}
+
+check_detach() {
+	[ "$(attached_mode s0)" = none ] || must timeout 5 "$XDP_BLOOM" detach s0
+	[ "$(attached_mode s0)" = none ] || echo "still attached"
+	udp_passes $LISTED || echo "a listed source is dropped with nothing attached"
+}
+
+sweep "attach" detached check_attach "$XDP_BLOOM" attach f s0
+sweep "detach" attached check_detach "$XDP_BLOOM" detach s0
+
+# A trial ends by itself, wherever the tool died: one device for each step, and one wait for all.
+step=0 status=137
+while [ $status = 137 ]; do
+	step=$((step + 1))
+	join t$step t$step || cannot "cannot add a device"
+	"$KILLAT" $step "$XDP_BLOOM" attach f t$step --try 1 >/dev/null 2>&1 9>$T/kill.log
+	status=$?
+done
+is $status 0 "attach --try, killed at each of $((step - 1)) steps"
+tried() { ip -o link | grep -c 'prog/xdp'; }
+ok "attach --try: every trial ends" wait_until 10 eval '[ "$(tried)" = 0 ]'
+ok "attach --try: and its processes" wait_until 10 eval '[ -z "$(processes)" ]'
+for ((; step > 0; step--)); do ip link del t$step; done
+
+# Killed while it is confirmed, a trial is confirmed or ends.
+step=0 status=137
+while [ $status = 137 ]; do
+	step=$((step + 1))
+	join t$step t$step && xb attach f t$step --try 2 >/dev/null || cannot "cannot start a trial"
+	"$KILLAT" $step "$XDP_BLOOM" attach --confirm-try t$step >/dev/null 2>&1 9>$T/kill.log
+	status=$?
+done
+is $status 0 "attach --confirm-try, killed at each of $((step - 1)) steps"
+ok "attach --confirm-try: what was not confirmed ends" wait_until 10 eval '[ -z "$(processes)" ]'
+like "$(ip -d -o link show t$step)" "name xdp_bloom " "attach --confirm-try: the last was confirmed"
+unlike "$(ip -d -o link)" "xdp_bloom_try" "attach --confirm-try: no trial is left"
+for ((; step > 0; step--)); do ip link del t$step; done
+
+expect 0 "destroy" xb destroy f
+
+# ---- between the system calls: killed by the clock while it works on memory ----
+
+awk 'BEGIN { for (i = 0; i < 400000; i++) printf "10.%d.%d.%d\n", i / 65536, i / 256 % 256, i % 256 }' \
+	>$T/many
+
+wrong=
+killed=0
+for ms in $(seq 10 15 250); do
+	timeout -s KILL "0.$(printf %03d "$ms")" "$XDP_BLOOM" create f --items 500000 --from $T/many \
+		>/dev/null 2>&1
+	[ $? != 137 ] || killed=$((killed + 1))
+	if xb show f >/dev/null 2>&1; then
+		wrong+=$(must xb test f --from $T/many)
+	fi
+	wrong+=$(destroy_copes)
+done
+is "$wrong" "" "create of 400,000 keys, killed $killed times by the clock"
+
+wrong=
+killed=0
+expect 0 "create" xb create f --items 500000
+expect 0 "add some" xb add f --from $T/keys
+expect 0 "attach" xb attach f s0
+for ms in $(seq 10 15 250); do
+	timeout -s KILL "0.$(printf %03d "$ms")" "$XDP_BLOOM" add f --from $T/many >/dev/null 2>&1
+	[ $? != 137 ] || killed=$((killed + 1))
+	wrong+=$(still_usable)
+	udp_passes $LISTED && wrong+="a listed source passes"
+done
+is "$wrong" "" "add of 400,000 keys, killed $killed times by the clock"
+expect 0 "then it succeeds" xb add f --from $T/many
+expect 0 "and all keys are in" xb test f --from $T/many
+is "$(field f inserted | awk '{ print ($1 > 380000 && $1 <= 402000) }')" 1 "counted about right"
+expect 0 "destroy" xb destroy f
+is "$(nothing_left)" "" "nothing is left"
+
+done_testing
