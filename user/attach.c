@@ -657,70 +657,106 @@ static int not_changed(const char *device, int code, const struct xbloom_libbpf_
 			   kernel_words(log, code));
 }
 
-int xbloom_confirm_try(const char *device, struct xbloom_error *err)
+/*
+ * Apply `step` to each device, after `check` has found no fault with any: several devices are
+ * changed together or, as far as can be known before, not at all.
+ */
+typedef int (*device_fn)(const char *device, unsigned int ifindex, const struct occupant *o,
+			 struct xbloom_error *err);
+
+static int for_each_device(const char *const *devices, size_t n, device_fn fn,
+			   struct xbloom_error *err)
+{
+	size_t i;
+	int ret = 0;
+
+	for (i = 0; i < n && !ret; i++) {
+		unsigned int ifindex;
+		struct occupant o;
+
+		ret = device_index(devices[i], &ifindex, err);
+		if (!ret)
+			ret = look_or_fail(devices[i], ifindex, &o, err);
+		if (ret)
+			break;
+		ret = fn(devices[i], ifindex, &o, err);
+		xbloom_close_fd(&o.fd);
+	}
+	return ret;
+}
+
+static int check_trial(const char *device, unsigned int ifindex, const struct occupant *o,
+		       struct xbloom_error *err)
+{
+	char name[XBLOOM_NAME_MAX];
+
+	(void)ifindex;
+	if (o->fd >= 0 && o->trial && filter_with_slots(o->slots_id, name))
+		return 0;
+	return xbloom_fail(err, -ENOENT,
+			   "no trial is running on %s: it was confirmed, or it has ended", device);
+}
+
+static int confirm_trial(const char *device, unsigned int ifindex, const struct occupant *o,
+			 struct xbloom_error *err)
 {
 	struct xbloom_libbpf_log log;
 	char name[XBLOOM_NAME_MAX];
 	char path[XBLOOM_PATH_MAX];
 	AUTO_CLOSE int prog = -1;
-	unsigned int ifindex;
-	struct occupant o;
-	int ret;
+	int ret = check_trial(device, ifindex, o, err);
 
-	ret = device_index(device, &ifindex, err);
-	if (!ret)
-		ret = look_or_fail(device, ifindex, &o, err);
-	if (ret)
+	if (ret || !filter_with_slots(o->slots_id, name))
 		return ret;
-	if (o.fd < 0 || !o.trial || !filter_with_slots(o.slots_id, name)) {
-		ret = xbloom_fail(err, -ENOENT,
-				  "no trial is running on %s: it was confirmed, or it has ended",
-				  device);
-		goto out;
-	}
 	ret = xbloom_pin_path(path, name, false, XBLOOM_PIN_PROG, err);
 	if (ret)
-		goto out;
+		return ret;
 	prog = bpf_obj_get(path);
-	if (prog < 0) {
-		ret = xbloom_fail_errno(err, -errno, "cannot open %s", path);
-		goto out;
-	}
-	ret = change(ifindex, prog, o.fd, o.flags, &log);
-	if (ret)
-		ret = not_changed(device, ret, &log, err);
-out:
-	xbloom_close_fd(&o.fd);
-	return ret;
+	if (prog < 0)
+		return xbloom_fail_errno(err, -errno, "cannot open %s", path);
+	ret = change(ifindex, prog, o->fd, o->flags, &log);
+	return ret ? not_changed(device, ret, &log, err) : 0;
 }
 
-int xbloom_detach(const char *device, struct xbloom_error *err)
+int xbloom_confirm_try(const char *const *devices, size_t n, struct xbloom_error *err)
+{
+	int ret = for_each_device(devices, n, check_trial, err);
+
+	return ret ? ret : for_each_device(devices, n, confirm_trial, err);
+}
+
+static int check_ours(const char *device, unsigned int ifindex, const struct occupant *o,
+		      struct xbloom_error *err)
+{
+	(void)ifindex;
+	if (o->fd < 0)
+		return xbloom_fail(err, -ENOENT, "%s runs no XDP program", device);
+	if (o->slots_id)
+		return 0;
+	return xbloom_fail(
+		err, -EBUSY,
+		"%s runs another XDP program, %s (id %u), and it stays: ip link set dev %s "
+		"xdp off removes it",
+		device, o->name[0] ? o->name : "without a name", o->id, device);
+}
+
+static int detach_one(const char *device, unsigned int ifindex, const struct occupant *o,
+		      struct xbloom_error *err)
 {
 	struct xbloom_libbpf_log log;
-	unsigned int ifindex;
-	struct occupant o;
-	int ret;
+	int ret = check_ours(device, ifindex, o, err);
 
-	ret = device_index(device, &ifindex, err);
-	if (!ret)
-		ret = look_or_fail(device, ifindex, &o, err);
 	if (ret)
 		return ret;
-	if (o.fd < 0)
-		return xbloom_fail(err, -ENOENT, "%s runs no XDP program", device);
-	if (o.slots_id) {
-		ret = change(ifindex, -1, o.fd, o.flags, &log);
-		if (ret)
-			ret = not_changed(device, ret, &log, err);
-	} else {
-		ret = xbloom_fail(
-			err, -EBUSY,
-			"%s runs another XDP program, %s (id %u), and it stays: ip link set "
-			"dev %s xdp off removes it",
-			device, o.name[0] ? o.name : "without a name", o.id, device);
-	}
-	xbloom_close_fd(&o.fd);
-	return ret;
+	ret = change(ifindex, -1, o->fd, o->flags, &log);
+	return ret ? not_changed(device, ret, &log, err) : 0;
+}
+
+int xbloom_detach(const char *const *devices, size_t n, struct xbloom_error *err)
+{
+	int ret = for_each_device(devices, n, check_ours, err);
+
+	return ret ? ret : for_each_device(devices, n, detach_one, err);
 }
 
 int xbloom_detach_all(uint32_t slots_id, struct xbloom_error *err)

@@ -385,6 +385,24 @@ struct json_object *json_number(double x)
 	return json_object_new_double_s(x, text);
 }
 
+void print_devices_done(const char *what, char *const *devices, size_t n, bool json)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *names = json_object_new_array();
+	size_t i;
+
+	json_add(o, what, names);
+	for (i = 0; i < n; i++) {
+		json_object_array_add(names, json_object_new_string(devices[i]));
+		if (!json)
+			printf("%s: %s\n", devices[i], what);
+	}
+	if (json)
+		print_json(o);
+	else
+		json_object_put(o);
+}
+
 const char *human_count(uint64_t n, char buf[HUMAN_TEXT])
 {
 	char digits[HUMAN_TEXT];

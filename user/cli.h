@@ -96,6 +96,9 @@ const char *human_rate(double rate, char buf[HUMAN_TEXT]);
 /* Devices with their modes, for "devices". */
 struct json_object *devices_json(const struct xbloom_device *devices, size_t n);
 
+/* What was done to devices: a line each, or {"WHAT": [names]}. */
+void print_devices_done(const char *what, char *const *devices, size_t n, bool json);
+
 /* Everything about one filter: `show --json`, and what `create --json` answers. */
 struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err);
 

@@ -122,28 +122,11 @@ static int attach(const char *name, const char *const *devices, size_t n,
 static int confirm(char *const *devices, size_t n, bool json)
 {
 	struct xbloom_error err = { "" };
-	struct json_object *o, *names;
-	int status = EXIT_DONE;
-	size_t i;
 
-	names = json_object_new_array();
-	for (i = 0; i < n; i++) {
-		if (xbloom_confirm_try(devices[i], &err)) {
-			status = fail_err(&err);
-			continue;
-		}
-		json_object_array_add(names, json_object_new_string(devices[i]));
-		if (!json)
-			printf("%s: the trial is confirmed\n", devices[i]);
-	}
-	if (json && status == EXIT_DONE) {
-		o = json_object_new_object();
-		json_add(o, "confirmed", names);
-		print_json(o);
-	} else {
-		json_object_put(names);
-	}
-	return status;
+	if (xbloom_confirm_try((const char *const *)devices, n, &err))
+		return fail_err(&err);
+	print_devices_done("confirmed", devices, n, json);
+	return EXIT_DONE;
 }
 
 static int run(int argc, char **argv)

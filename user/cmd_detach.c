@@ -9,9 +9,8 @@ static const struct option options[] = { COMMON_OPTIONS };
 static int run(int argc, char **argv)
 {
 	struct xbloom_error err = { "" };
-	struct json_object *o, *names;
 	bool json = false;
-	int c, i, status = EXIT_DONE;
+	int c;
 
 	while ((c = next_option(&verb_detach, argc, argv, options)) != -1) {
 		if (c != OPT_JSON)
@@ -20,24 +19,10 @@ static int run(int argc, char **argv)
 	}
 	if (optind == argc)
 		return fail("detach needs a device (xdp-bloom detach --help)");
-	names = json_object_new_array();
-	for (i = optind; i < argc; i++) {
-		if (xbloom_detach(argv[i], &err)) {
-			status = fail_err(&err);
-			continue;
-		}
-		json_object_array_add(names, json_object_new_string(argv[i]));
-		if (!json)
-			printf("%s: detached\n", argv[i]);
-	}
-	if (json && status == EXIT_DONE) {
-		o = json_object_new_object();
-		json_add(o, "detached", names);
-		print_json(o);
-	} else {
-		json_object_put(names);
-	}
-	return status;
+	if (xbloom_detach((const char *const *)argv + optind, (size_t)(argc - optind), &err))
+		return fail_err(&err);
+	print_devices_done("detached", argv + optind, (size_t)(argc - optind), json);
+	return EXIT_DONE;
 }
 
 const struct verb verb_detach = {
@@ -45,7 +30,9 @@ const struct verb verb_detach = {
 	.summary = "take filters off devices",
 	.help = "usage: xdp-bloom detach DEV...\n"
 		"\n"
-		"Takes off what xdp-bloom attached; another XDP program stays, and is named.\n"
+		"Takes off what xdp-bloom attached; another XDP program stays, and is named. Of "
+		"several\n"
+		"devices either all are changed or none.\n"
 		"\n"
 		"  --json  one JSON object\n",
 	.run = run,

@@ -271,9 +271,7 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 	int ret;
 
 	f->geometry = size->geometry;
-	ret = check_memory(size, err);
-	if (!ret)
-		ret = make_maps(f, err);
+	ret = make_maps(f, err);
 	if (!ret)
 		ret = map_all(f, err);
 	if (ret)
@@ -382,6 +380,8 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	ret = xbloom_name_check(name, err);
 	if (!ret && (!rules->fields || rules->fields & ~XBLOOM_FIELDS_ALL))
 		ret = xbloom_fail(err, -EINVAL, "a key needs at least one field");
+	if (!ret)
+		ret = check_memory(size, err);
 	if (!ret)
 		ret = xbloom_root_open(true, &rootfd, err);
 	if (ret)

@@ -293,10 +293,13 @@ struct xbloom_attach_options {
 int xbloom_attach(struct xbloom *f, const char *const *devices, size_t n,
 		  const struct xbloom_attach_options *opts, struct xbloom_error *err);
 
-/* Make a trial permanent. -ENOENT: no trial is running on the device. */
-int xbloom_confirm_try(const char *device, struct xbloom_error *err);
+/* Make the trials on all n devices permanent. -ENOENT: no trial is running on one; none is made. */
+int xbloom_confirm_try(const char *const *devices, size_t n, struct xbloom_error *err);
 
-/* Take any of our programs off a device. -ENOENT: none is there; -EBUSY: it is not ours. */
-int xbloom_detach(const char *device, struct xbloom_error *err);
+/*
+ * Take our programs off all n devices. -ENOENT: one has none; -EBUSY: one has another's; either
+ * way, all stay.
+ */
+int xbloom_detach(const char *const *devices, size_t n, struct xbloom_error *err);
 
 #endif /* LIBXBLOOM_H */
