@@ -759,6 +759,13 @@ int xbloom_detach(const char *const *devices, size_t n, struct xbloom_error *err
 	return ret ? ret : for_each_device(devices, n, detach_one, err);
 }
 
+uint32_t xbloom_slots_of_prog(int prog_fd)
+{
+	struct occupant o = { .fd = prog_fd };
+
+	return identify(&o) ? 0 : o.slots_id;
+}
+
 int xbloom_detach_all(uint32_t slots_id, struct xbloom_error *err)
 {
 	struct if_nameindex *all = if_nameindex();

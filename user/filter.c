@@ -844,17 +844,30 @@ static uint32_t map_id(int fd)
 	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
 }
 
-/* Detach it everywhere here, as far as a possibly damaged directory still tells who it is. */
+/*
+ * Detach it everywhere here, as far as a possibly damaged directory still tells who it is: by the
+ * slots map, or by the entry program that jumps through it. With both gone its program is on its
+ * own: it lets everything pass, and can be adopted or detached.
+ */
 static int detach_everywhere(const char *name, struct xbloom_error *err)
 {
 	char path[XBLOOM_PATH_MAX];
 	AUTO_CLOSE int slots = -1;
+	AUTO_CLOSE int prog = -1;
+	uint32_t slots_id = 0;
 	int ret = xbloom_pin_path(path, name, false, XBLOOM_PIN_SLOTS, err);
 
 	if (ret)
 		return ret;
 	slots = bpf_obj_get(path);
-	return slots < 0 ? 0 : xbloom_detach_all(map_id(slots), err);
+	if (slots >= 0) {
+		slots_id = map_id(slots);
+	} else if (!xbloom_pin_path(path, name, false, XBLOOM_PIN_PROG, NULL)) {
+		prog = bpf_obj_get(path);
+		if (prog >= 0)
+			slots_id = xbloom_slots_of_prog(prog);
+	}
+	return slots_id ? xbloom_detach_all(slots_id, err) : 0;
 }
 
 /* There is no NAME: remove what a create or destroy of it that died left behind. */

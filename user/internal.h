@@ -98,6 +98,9 @@ int xbloom_stats_fd(const struct xbloom *f);
 
 /* ---- attach.c ---- */
 
+/* The id of the slots map that an entry program jumps through; 0: it is none of ours. */
+uint32_t xbloom_slots_of_prog(int prog_fd);
+
 /* Detach whatever of the filter with this slots map is attached here. */
 int xbloom_detach_all(uint32_t slots_id, struct xbloom_error *err);
 
