@@ -39,12 +39,13 @@ struct occupant {
 	uint32_t flags; /* XDP_FLAGS_DRV_MODE or XDP_FLAGS_SKB_MODE */
 	char name[BPF_OBJ_NAME_LEN];
 	uint32_t slots_id; /* of its slots map, when it is one of our entry programs; else 0 */
+	bool slot_filled;  /* there is a filter program behind it */
 	bool trial;
 };
 
-static uint32_t find_slots(const uint32_t *map_ids, uint32_t n)
+static uint32_t find_slots(const uint32_t *map_ids, uint32_t n, bool *filled)
 {
-	uint32_t i;
+	uint32_t i, prog, slot = XBLOOM_SLOT;
 
 	for (i = 0; i < n; i++) {
 		struct bpf_map_info info = { 0 };
@@ -52,8 +53,10 @@ static uint32_t find_slots(const uint32_t *map_ids, uint32_t n)
 		AUTO_CLOSE int fd = bpf_map_get_fd_by_id(map_ids[i]);
 
 		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) &&
-		    info.type == BPF_MAP_TYPE_PROG_ARRAY && !strcmp(info.name, SLOTS_MAP_NAME))
+		    info.type == BPF_MAP_TYPE_PROG_ARRAY && !strcmp(info.name, SLOTS_MAP_NAME)) {
+			*filled = !bpf_map_lookup_elem(fd, &slot, &prog);
 			return info.id;
+		}
 	}
 	return 0;
 }
@@ -62,7 +65,7 @@ static int identify(struct occupant *o)
 {
 	uint32_t map_ids[PROG_MAPS_MAX] = { 0 };
 	struct bpf_prog_info info = { 0 };
-	uint32_t len = sizeof(info);
+	uint32_t len = sizeof(info), known;
 	bool entry;
 
 	info.nr_map_ids = PROG_MAPS_MAX;
@@ -70,11 +73,11 @@ static int identify(struct occupant *o)
 	if (bpf_obj_get_info_by_fd(o->fd, &info, &len))
 		return -errno;
 	memcpy(o->name, info.name, sizeof(o->name));
+	known = info.nr_map_ids < PROG_MAPS_MAX ? info.nr_map_ids : PROG_MAPS_MAX;
 	entry = !strcmp(o->name, XBLOOM_PROG_ENTRY);
 	o->trial = !strcmp(o->name, XBLOOM_PROG_TRY);
 	if (entry || o->trial)
-		o->slots_id = find_slots(map_ids, info.nr_map_ids < PROG_MAPS_MAX ? info.nr_map_ids
-										  : PROG_MAPS_MAX);
+		o->slots_id = find_slots(map_ids, known, &o->slot_filled);
 	if (!o->slots_id)
 		o->trial = false;
 	return 0;
@@ -264,8 +267,8 @@ struct target {
 	bool done_already; /* f is attached there, for good and in the wanted mode */
 };
 
-/* Put back what was on the device, if it is `now` that runs there. */
-static void undo(const struct target *t, int now)
+/* Put back `before` (or nothing, -1) on the device, if it is `now` that runs there. */
+static void put_back(const struct target *t, int now, int before)
 {
 	struct xbloom_libbpf_log log;
 	struct bpf_prog_info info = { 0 };
@@ -275,12 +278,12 @@ static void undo(const struct target *t, int now)
 	if (bpf_obj_get_info_by_fd(now, &info, &len) || look(t->ifindex, &o))
 		return;
 	if (o.fd >= 0 && o.id == info.id) {
-		if (t->before.fd >= 0 && t->before.flags == o.flags) {
-			change(t->ifindex, t->before.fd, now, o.flags, &log);
+		if (before >= 0 && t->before.flags == o.flags) {
+			change(t->ifindex, before, now, o.flags, &log);
 		} else {
 			change(t->ifindex, -1, now, o.flags, &log);
-			if (t->before.fd >= 0)
-				change(t->ifindex, t->before.fd, -1, t->before.flags, &log);
+			if (before >= 0)
+				change(t->ifindex, before, -1, t->before.flags, &log);
 		}
 	}
 	xbloom_close_fd(&o.fd);
@@ -467,6 +470,12 @@ static void keep_only(int *fds, size_t n)
 	close_range(from, ~0u, 0);
 }
 
+/* What a trial's end puts back: not an earlier trial, which would then never end. */
+static int restored(const struct target *t)
+{
+	return t->before.trial ? -1 : t->before.fd;
+}
+
 struct trial {
 	const struct target *targets;
 	size_t n;
@@ -512,7 +521,7 @@ static void watch_trial(const struct trial *t, struct xbloom *f, int go)
 		_exit(0);
 	sleep_until(t->deadline_ns);
 	for (i = 0; i < t->n; i++)
-		undo(&t->targets[i], t->prog);
+		put_back(&t->targets[i], t->prog, restored(&t->targets[i]));
 	_exit(0);
 }
 
@@ -549,13 +558,30 @@ static int start_watch(const struct trial *t, struct xbloom *f, int *cancel,
 
 /* ---- the operations ---- */
 
+static int refuse_twice(const char *const *devices, size_t n, struct xbloom_error *err)
+{
+	size_t i, j;
+
+	for (i = 0; i < n; i++) {
+		unsigned int ifindex = if_nametoindex(devices[i]);
+
+		for (j = 0; j < i; j++)
+			if (ifindex && ifindex == if_nametoindex(devices[j]))
+				return xbloom_fail(err, -EINVAL, "device %s is named twice",
+						   devices[i]);
+	}
+	return 0;
+}
+
 static int look_at_targets(struct xbloom *f, const char *const *devices, struct target *targets,
 			   size_t n, const struct xbloom_attach_options *opts,
 			   struct xbloom_error *err)
 {
-	size_t i, j;
-	int ret;
+	size_t i;
+	int ret = refuse_twice(devices, n, err);
 
+	if (ret)
+		return ret;
 	for (i = 0; i < n; i++) {
 		struct target *t = &targets[i];
 
@@ -568,10 +594,6 @@ static int look_at_targets(struct xbloom *f, const char *const *devices, struct 
 		if (ret < 0)
 			return ret;
 		t->done_already = ret;
-		for (j = 0; j < i; j++)
-			if (targets[j].ifindex == t->ifindex)
-				return xbloom_fail(err, -EINVAL, "device %s is named twice",
-						   t->name);
 	}
 	return 0;
 }
@@ -593,7 +615,7 @@ static int attach_targets(struct xbloom *f, struct target *targets, size_t n, in
 		if (ret) {
 			while (i--)
 				if (!targets[i].done_already)
-					undo(&targets[i], prog);
+					put_back(&targets[i], prog, targets[i].before.fd);
 			return ret;
 		}
 		warn_of_hidden_vlan(f, t->name, opts);
@@ -668,7 +690,7 @@ static int for_each_device(const char *const *devices, size_t n, device_fn fn,
 			   struct xbloom_error *err)
 {
 	size_t i;
-	int ret = 0;
+	int ret = refuse_twice(devices, n, err);
 
 	for (i = 0; i < n && !ret; i++) {
 		unsigned int ifindex;

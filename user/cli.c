@@ -138,8 +138,8 @@ int next_option(const struct verb *v, int argc, char **argv, const struct option
 	int c;
 
 	opterr = 0;
-	c = getopt_long(argc, argv, ":", options, NULL);
-	if (c == OPT_HELP) {
+	c = getopt_long(argc, argv, ":h", options, NULL);
+	if (c == OPT_HELP || c == 'h') {
 		printf("%s\n\n%s", v->summary, v->help);
 		exit(EXIT_DONE);
 	}
@@ -183,22 +183,22 @@ static bool plain_number(const char *text, double *out, char **end)
 	       !memchr(text, 'X', (size_t)(*end - text));
 }
 
-/* The largest count: beyond 2^53 a double no longer tells neighbours apart. */
-#define COUNT_MAX 9007199254740992.0
+/* Decimal fractions of a thousand are not binary ones: 1.001k is 1000.9999... */
+#define ROUNDING 1e-9
 
-bool parse_count(const char *what, const char *text, uint64_t *out)
+bool parse_count(const char *what, const char *text, uint64_t max, uint64_t *out)
 {
 	double n, factor;
 	char *end;
 
 	if (!plain_number(text, &n, &end) || !suffix_factor(end, &factor) ||
-	    floor(n * factor) != n * factor) {
+	    fabs(n * factor - round(n * factor)) > n * ROUNDING) {
 		fail("%s '%s' is not a whole number (with k, M or G if you like)", what, text);
 		return false;
 	}
-	n *= factor;
-	if (n < 1 || n > COUNT_MAX) {
-		fail("%s '%s' is not between 1 and 2^53", what, text);
+	n = round(n * factor);
+	if (n < 1 || n > (double)max) {
+		fail("%s '%s' is not between 1 and %llu", what, text, (unsigned long long)max);
 		return false;
 	}
 	*out = (uint64_t)n;
@@ -241,12 +241,8 @@ bool parse_hashes(const char *text, unsigned int *out)
 {
 	uint64_t n;
 
-	if (!parse_count("--hashes", text, &n))
+	if (!parse_count("--hashes", text, XBLOOM_CLASSIC_K_MAX, &n))
 		return false;
-	if (n > XBLOOM_CLASSIC_K_MAX) {
-		fail("--hashes '%s' is not between 1 and %u", text, XBLOOM_CLASSIC_K_MAX);
-		return false;
-	}
 	*out = (unsigned int)n;
 	return true;
 }

@@ -53,8 +53,10 @@ int fail_err(const struct xbloom_error *err);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Numbers; what is wrong with one is reported, and false returned. */
-bool parse_count(const char *what, const char *text, uint64_t *out); /* 1000, 10k, 1.5M, 2G */
-bool parse_rate(const char *what, const char *text, double *out);    /* 0.01, 1% */
+/* 1 to max: 1000, 10k, 1.5M, 2G. No count is above COUNT_MAX, 2^53, where doubles get coarse. */
+#define COUNT_MAX 9007199254740992ULL
+bool parse_count(const char *what, const char *text, uint64_t max, uint64_t *out);
+bool parse_rate(const char *what, const char *text, double *out); /* 0.01, 1% */
 bool parse_positive(const char *what, const char *text, double *out);
 
 bool parse_hashes(const char *text, unsigned int *out);

@@ -38,12 +38,8 @@ static bool parse_try(const char *text, unsigned int *seconds)
 {
 	uint64_t n;
 
-	if (!parse_count("--try", text, &n))
+	if (!parse_count("--try", text, TRY_MAX_SECONDS, &n))
 		return false;
-	if (n > TRY_MAX_SECONDS) {
-		fail("--try '%s' is not between 1 and %d seconds", text, TRY_MAX_SECONDS);
-		return false;
-	}
 	*seconds = (unsigned int)n;
 	return true;
 }

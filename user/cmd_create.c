@@ -55,7 +55,7 @@ static bool parse_option(int c, struct request *r)
 		r->files[r->n_files++] = optarg;
 		return true;
 	case OPT_ITEMS:
-		return parse_count("--items", optarg, &r->size.items);
+		return parse_count("--items", optarg, COUNT_MAX, &r->size.items);
 	case OPT_FP:
 		return parse_rate("--fp", optarg, &r->size.fp);
 	case OPT_BITS:
@@ -120,13 +120,10 @@ static int plan(struct request *r, size_t distinct, struct xbloom_size *size,
 	if (r->n_files && !distinct) {
 		snprintf(
 			err->text, sizeof(err->text),
-			"%s holds no key: a filter is not made from an empty list (--items N makes "
-			"one to add to)",
-			r->n_files > 1 ? "none of the lists" : r->files[0]);
-		if (r->n_files > 1)
-			snprintf(err->text, sizeof(err->text),
-				 "the lists hold no key: a filter is not made from empty lists "
-				 "(--items N makes one to add to)");
+			"%.300s%s no key: is it the right file? (--items N without --from makes an "
+			"empty filter)",
+			r->n_files > 1 ? "the lists" : r->files[0],
+			r->n_files > 1 ? " hold" : " holds");
 		return -ENODATA;
 	}
 	if (r->size.items && r->size.items < distinct) {

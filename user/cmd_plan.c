@@ -56,7 +56,7 @@ static int run(int argc, char **argv)
 	while (good && (c = next_option(&verb_plan, argc, argv, options)) != -1) {
 		switch (c) {
 		case OPT_ITEMS:
-			good = parse_count("--items", optarg, &req.items);
+			good = parse_count("--items", optarg, COUNT_MAX, &req.items);
 			break;
 		case OPT_FP:
 			good = parse_rate("--fp", optarg, &req.fp);

@@ -90,6 +90,25 @@ struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 
 /* ---- text ---- */
 
+static void print_unkeyed(uint32_t unkeyed_drop)
+{
+	bool first = true;
+	uint32_t r;
+
+	printf("  unkeyed   ");
+	if (unkeyed_drop == XBLOOM_UNKEYED_ALL || !unkeyed_drop) {
+		printf("%s\n", unkeyed_drop ? "all dropped" : "all passed");
+		return;
+	}
+	for (r = XBLOOM_UNKEYED_FIRST; r <= XBLOOM_UNKEYED_LAST; r++) {
+		if (!(unkeyed_drop >> r & 1))
+			continue;
+		printf("%s%s", first ? "" : ", ", xbloom_reason_name(r));
+		first = false;
+	}
+	printf(" dropped, the others passed\n");
+}
+
 static void print_devices(const struct xbloom_device *devices, size_t n)
 {
 	size_t i;
@@ -152,6 +171,7 @@ static int print_filter(struct xbloom *f, struct xbloom_error *err)
 	printf("  rate      %s of absent keys are called maybe; target %s\n",
 	       human_rate(gauge.fp_predicted, rate),
 	       human_rate((double)m->fp_target_femto / FEMTO, target));
+	print_unkeyed(rules.unkeyed_drop);
 	print_devices(devices, n);
 	print_counters(&stats);
 	free(devices);

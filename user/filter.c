@@ -215,38 +215,55 @@ static void write_meta(struct xbloom *f, const struct xbloom_size *size,
 	m->magic = XBLOOM_MAGIC;
 }
 
-/* Load a filter program with these constants and put it in the slot. */
-static int fill_slot(struct xbloom *f, const struct xbloom_params *wanted, struct xbloom_error *err)
+static int fill_slot(struct xbloom *f, int prog, struct xbloom_error *err)
 {
-	struct xbloom_params params = *wanted;
-	AUTO_CLOSE int prog = -1;
 	uint32_t slot = XBLOOM_SLOT;
 
-	/* The geometry that was checked, whatever the shared memory says by now. */
-	params.blocks = f->geometry.blocks;
-	params.bits = f->geometry.bits;
-	params.layout = f->geometry.layout;
-	params.k = f->geometry.k;
-	prog = xbloom_load_slot(f->fd[XBLOOM_PIN_FILTER], f->fd[XBLOOM_PIN_SLOTS],
-				f->fd[XBLOOM_PIN_STATS], &params, err);
-	if (prog < 0)
-		return prog;
 	if (bpf_map_update_elem(f->fd[XBLOOM_PIN_SLOTS], &slot, &prog, BPF_ANY))
 		return xbloom_fail_errno(err, -errno, "cannot put the program of %s in its slot",
 					 f->name);
 	return 0;
 }
 
-/* Carry out the change that meta announces. */
-static int carry_out_pending(struct xbloom *f, struct xbloom_error *err)
+/* Load a filter program with these constants, but with the geometry that was checked. */
+static int load_slot(struct xbloom *f, struct xbloom_params params, struct xbloom_error *err)
 {
-	int ret = fill_slot(f, &f->meta->next, err);
+	params.blocks = f->geometry.blocks;
+	params.bits = f->geometry.bits;
+	params.layout = f->geometry.layout;
+	params.k = f->geometry.k;
+	return xbloom_load_slot(f->fd[XBLOOM_PIN_FILTER], f->fd[XBLOOM_PIN_SLOTS],
+				f->fd[XBLOOM_PIN_STATS], &params, err);
+}
 
-	if (!ret)
+static uint32_t prog_id(int prog)
+{
+	struct bpf_prog_info info = { 0 };
+	uint32_t len = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(prog, &info, &len) ? 0 : info.id;
+}
+
+/* The constants of the program that is in the slot now. */
+static const struct xbloom_params *params_in_force(const struct xbloom *f)
+{
+	uint32_t pending = __atomic_load_n(&f->meta->pending, __ATOMIC_ACQUIRE);
+	uint32_t slot = XBLOOM_SLOT, id = 0;
+
+	/* To user space a slot reads as the id of its program. */
+	if (pending && !bpf_map_lookup_elem(f->fd[XBLOOM_PIN_SLOTS], &slot, &id) && id == pending)
+		return &f->meta->next;
+	return &f->meta->params;
+}
+
+/* Make the record say what the slot does, and take the announcement back. */
+static void settle(struct xbloom *f)
+{
+	const struct xbloom_params *now = params_in_force(f);
+
+	if (now == &f->meta->next)
 		f->meta->params = f->meta->next;
-	/* Without it the old program runs on, and params describe that. */
 	__atomic_store_n(&f->meta->pending, 0, __ATOMIC_RELEASE);
-	return ret;
 }
 
 static int pin_all(struct xbloom *f, struct xbloom_error *err)
@@ -268,6 +285,7 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 		 const struct xbloom_hash_key *key, const struct xbloom_hashes *hashes,
 		 const struct xbloom_options *opts, struct xbloom_error *err)
 {
+	AUTO_CLOSE int prog = -1;
 	int ret;
 
 	f->geometry = size->geometry;
@@ -279,7 +297,10 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 	write_meta(f, size, rules, key);
 	if (hashes)
 		xbloom_add_all(f, hashes, opts);
-	ret = fill_slot(f, &f->meta->params, err);
+	prog = load_slot(f, f->meta->params, err);
+	if (prog < 0)
+		return prog;
+	ret = fill_slot(f, prog, err);
 	if (ret)
 		return ret;
 	f->fd[XBLOOM_PIN_PROG] =
@@ -585,9 +606,9 @@ int xbloom_open(const char *name, unsigned int flags, const struct xbloom_option
 			goto out_close;
 	}
 	ret = open_all(f, err);
-	/* A change that somebody died in is carried out before the next one. */
+	/* Somebody died in a change: it was made or it was not, and the record must say which. */
 	if (!ret && writable && f->meta->pending)
-		ret = carry_out_pending(f, err);
+		settle(f);
 	if (ret)
 		goto out_close;
 	*out = f;
@@ -676,7 +697,7 @@ uint64_t xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 
 void xbloom_rules(const struct xbloom *f, struct xbloom_rules *rules)
 {
-	const struct xbloom_params *p = &f->meta->params;
+	const struct xbloom_params *p = params_in_force(f);
 
 	*rules = (struct xbloom_rules){
 		.fields = p->fields,
@@ -689,6 +710,8 @@ void xbloom_rules(const struct xbloom *f, struct xbloom_rules *rules)
 int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err)
 {
 	struct xbloom_meta *m = f->meta;
+	AUTO_CLOSE int prog = -1;
+	int ret;
 
 	if (rules->fields != m->params.fields)
 		return xbloom_fail(err, -EINVAL,
@@ -697,8 +720,13 @@ int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct 
 	m->next.policy = rules->policy;
 	m->next.shadow = rules->shadow;
 	m->next.unkeyed_drop = rules->unkeyed_drop;
-	__atomic_store_n(&m->pending, 1, __ATOMIC_RELEASE);
-	return carry_out_pending(f, err);
+	prog = load_slot(f, m->next, err);
+	if (prog < 0)
+		return prog;
+	__atomic_store_n(&m->pending, prog_id(prog), __ATOMIC_RELEASE);
+	ret = fill_slot(f, prog, err);
+	settle(f);
+	return ret;
 }
 
 /* ---- the gauge ---- */

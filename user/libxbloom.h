@@ -257,7 +257,11 @@ void xbloom_stats_named(const struct xbloom_stats *stats,
 /* The name of a reason: "absent", "malformed", ... */
 const char *xbloom_reason_name(uint32_t reason);
 
-/* Take everything of NAME away, whatever state it is in, trials and attachments included. */
+/*
+ * Take everything of NAME away, whatever state it is in, trials and attachments included. Devices
+ * in other network namespaces keep the entry program; its slot is then empty, and it passes
+ * everything.
+ */
 int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct xbloom_error *err);
 
 /* ---- devices (attach.c) ---- */

@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return fail("no verb given (xdp-bloom --help)");
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "help")) {
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_help(stdout);
 		return EXIT_DONE;
 	}

@@ -62,15 +62,17 @@ static double wanted_fp(const struct xbloom_size_request *req)
 
 static int too_big(const struct xbloom_size_request *req, struct xbloom_error *err)
 {
+	const char *cheaper = req->bits_per_key != 0 ? "fewer bits per key" : "a higher rate";
+
 	if (req->layout == XBLOOM_LAYOUT_CLASSIC)
 		return xbloom_fail(err, -E2BIG,
-				   "%llu keys at this rate need more than the 2^32 bits (512 MiB) "
-				   "of layout classic: take layout split, or a higher rate",
-				   (unsigned long long)req->items);
+				   "%llu keys need more than the 2^32 bits (512 MiB) of layout "
+				   "classic: take layout split, or %s",
+				   (unsigned long long)req->items, cheaper);
 	return xbloom_fail(err, -E2BIG,
-			   "%llu keys at this rate need more than 2^32 - 1 blocks of 64 bytes: "
-			   "take a higher rate or several filters",
-			   (unsigned long long)req->items);
+			   "%llu keys need more than 2^32 - 1 blocks of 64 bytes: take %s, or "
+			   "several filters",
+			   (unsigned long long)req->items, cheaper);
 }
 
 static int check(const struct xbloom_size_request *req, struct xbloom_error *err)

@@ -91,9 +91,10 @@ struct xbloom_meta {
 
 	struct xbloom_params params; /* as the program in the slot has them */
 	/*
-	 * A change of params is written to `next`, announced by pending = 1, put in the slot, and
-	 * then copied to params. Who dies between leaves it announced, and the next writer carries
-	 * it out.
+	 * A change of params is announced here before the slot is updated, and copied to params
+	 * after that. pending is the id of the program that has `next` for its constants: while it
+	 * is not 0, the program id in the slot tells which of the two is in force, also when the
+	 * announcer died between.
 	 */
 	struct xbloom_params next;
 	__u32 pending;

@@ -198,7 +198,7 @@ ok "trial: attach in a terminal" wait_until 5 attached s2
 shell=$(pgrep -x sleep)
 session=$(ps -o sid= -p "$shell" | tr -d ' ')
 for pid in $(ps -o pid= -s "$session") $terminal; do kill -KILL "$pid"; done
-wait $terminal 2>/dev/null
+{ wait $terminal; } 2>/dev/null
 ok "trial: the terminal's session is gone" eval '[ -z "$(ps -o pid= -s '"$session"')" ]'
 expect 0 "trial: attach a third" xb attach f s3 --try 2
 expect 0 "trial: confirm it" xb attach --confirm-try s3
@@ -235,6 +235,19 @@ id=$(attached_id s0)
 ok "trial: its watcher ends" wait_until 5 eval '! watchers >/dev/null'
 is "$(attached_id s0)" "$id" "trial: a program attached meanwhile stays"
 ip link set dev s0 xdp off
+
+# The device may get another name during a trial, or go.
+expect 0 "trial: attach to two devices" xb attach f s1 s2 --try 1
+ip link set s1 down && ip link set s1 name renamed
+ip link del s2
+ok "trial: on the renamed device it ends" wait_until 5 unattached renamed
+ok "trial: its watcher ends, though one device is gone" wait_until 5 eval '! watchers >/dev/null'
+ip link set renamed name s1 && ip link set s1 up
+join s2 c2
+expect 0 "attach to a device" xb attach f s2
+ip link del s2
+is "$(devices f)" "" "the device goes, and show has none"
+join s2 c2
 
 # ---- destroy ----
 

@@ -210,33 +210,55 @@ check_detach() {
 sweep "attach" detached check_attach "$XDP_BLOOM" attach f s0
 sweep "detach" attached check_detach "$XDP_BLOOM" detach s0
 
-# A trial ends by itself, wherever the tool died: one device for each step, and one wait for all.
+# A trial ends by itself, wherever the tool died. Each step has a network namespace of its own, and
+# one wait is enough for all.
+sandbox() { # NUMBER
+	ip netns add "trial$1" && ip -n "trial$1" link add t0 type veth peer name t1 ||
+		cannot "cannot make a namespace"
+}
+in_sandbox() { # NUMBER COMMAND...
+	nsenter --net="/run/netns/trial$1" "${@:2}"
+}
+sandboxes_with() { # LAST PATTERN: which of them have a device like this
+	local i
+
+	for ((i = 1; i <= $1; i++)); do
+		! ip -n trial$i -d -o link | grep -q "$2" || echo -n "$i "
+	done
+}
+remove_sandboxes() { # LAST
+	local i
+
+	for ((i = 1; i <= $1; i++)); do ip netns del trial$i; done
+}
+
 step=0 status=137
 while [ $status = 137 ]; do
 	step=$((step + 1))
-	join t$step t$step || cannot "cannot add a device"
-	"$KILLAT" $step "$XDP_BLOOM" attach f t$step --try 1 >/dev/null 2>&1 9>$T/kill.log
+	sandbox $step
+	in_sandbox $step "$KILLAT" $step "$XDP_BLOOM" attach f t0 --try 1 >/dev/null 2>&1 9>$T/kill.log
 	status=$?
 done
 is $status 0 "attach --try, killed at each of $((step - 1)) steps"
-tried() { ip -o link | grep -c 'prog/xdp'; }
-ok "attach --try: every trial ends" wait_until 10 eval '[ "$(tried)" = 0 ]'
-ok "attach --try: and its processes" wait_until 10 eval '[ -z "$(processes)" ]'
-for ((; step > 0; step--)); do ip link del t$step; done
+ok "attach --try: every trial ends" wait_until 10 eval '[ -z "$(sandboxes_with $step prog/xdp)" ]'
+ok "attach --try: and its process" wait_until 10 eval '[ -z "$(processes)" ]'
+remove_sandboxes $step
 
 # Killed while it is confirmed, a trial is confirmed or ends.
 step=0 status=137
 while [ $status = 137 ]; do
 	step=$((step + 1))
-	join t$step t$step && xb attach f t$step --try 2 >/dev/null || cannot "cannot start a trial"
-	"$KILLAT" $step "$XDP_BLOOM" attach --confirm-try t$step >/dev/null 2>&1 9>$T/kill.log
+	sandbox $step
+	in_sandbox $step "$XDP_BLOOM" attach f t0 --try 2 >/dev/null || cannot "cannot start a trial"
+	in_sandbox $step "$KILLAT" $step "$XDP_BLOOM" attach --confirm-try t0 >/dev/null 2>&1 \
+		9>$T/kill.log
 	status=$?
 done
 is $status 0 "attach --confirm-try, killed at each of $((step - 1)) steps"
 ok "attach --confirm-try: what was not confirmed ends" wait_until 10 eval '[ -z "$(processes)" ]'
-like "$(ip -d -o link show t$step)" "name xdp_bloom " "attach --confirm-try: the last was confirmed"
-unlike "$(ip -d -o link)" "xdp_bloom_try" "attach --confirm-try: no trial is left"
-for ((; step > 0; step--)); do ip link del t$step; done
+is "$(sandboxes_with $step "name xdp_bloom_try ")" "" "attach --confirm-try: no trial is left"
+like " $(sandboxes_with $step "name xdp_bloom ")" " $step " "attach --confirm-try: the last is for good"
+remove_sandboxes $step
 
 expect 0 "destroy" xb destroy f
 
@@ -245,12 +267,16 @@ expect 0 "destroy" xb destroy f
 awk 'BEGIN { for (i = 0; i < 400000; i++) printf "10.%d.%d.%d\n", i / 65536, i / 256 % 256, i % 256 }' \
 	>$T/many
 
+# killed_after MILLISECONDS COMMAND...
+killed_after() {
+	{ timeout -s KILL "0.$(printf %03d "$1")" "${@:2}" >/dev/null; } 2>/dev/null
+	[ $? = 137 ]
+}
+
 wrong=
 killed=0
 for ms in $(seq 10 15 250); do
-	timeout -s KILL "0.$(printf %03d "$ms")" "$XDP_BLOOM" create f --items 500000 --from $T/many \
-		>/dev/null 2>&1
-	[ $? != 137 ] || killed=$((killed + 1))
+	killed_after "$ms" "$XDP_BLOOM" create f --items 500000 --from $T/many && killed=$((killed + 1))
 	if xb show f >/dev/null 2>&1; then
 		wrong+=$(must xb test f --from $T/many)
 	fi
@@ -263,9 +289,8 @@ killed=0
 expect 0 "create" xb create f --items 500000
 expect 0 "add some" xb add f --from $T/keys
 expect 0 "attach" xb attach f s0
-for ms in $(seq 10 15 250); do
-	timeout -s KILL "0.$(printf %03d "$ms")" "$XDP_BLOOM" add f --from $T/many >/dev/null 2>&1
-	[ $? != 137 ] || killed=$((killed + 1))
+for ms in $(seq 10 6 106); do
+	killed_after "$ms" "$XDP_BLOOM" add f --from $T/many && killed=$((killed + 1))
 	wrong+=$(still_usable)
 	udp_passes $LISTED && wrong+="a listed source passes"
 done

@@ -33,6 +33,11 @@ note_result() { # STATUS DESCRIPTION
 	return 1
 }
 
+# How long to wait for an answer: long where one is expected, on a machine that may be busy; else
+# many times what it takes.
+PATIENCE_MS=3000
+PATIENCE_FOR_NOTHING_MS=200
+
 # ok DESCRIPTION COMMAND...: the command succeeds.
 ok() {
 	local what=$1 status output
@@ -49,7 +54,7 @@ ok() {
 
 # not_ok DESCRIPTION COMMAND...: it fails.
 not_ok() {
-	local what=$1 output
+	local what=$1 output PATIENCE_MS=$PATIENCE_FOR_NOTHING_MS
 
 	shift
 	output=$("$@" 2>&1)
@@ -155,6 +160,35 @@ refused() {
 	return 1
 }
 
+# ---- JSON ----
+
+PYTHON=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null)
+
+# json PATH: print one field of the JSON object on stdin; "counters.dropped.packets". Prints
+# nothing and fails when it is not there.
+json() {
+	"$PYTHON" -c '
+import json, sys
+try:
+    value = json.load(sys.stdin)
+    for part in sys.argv[1].split("."):
+        value = value[int(part) if isinstance(value, list) else part]
+except (ValueError, KeyError, IndexError):
+    sys.exit(1)
+print(json.dumps(value) if not isinstance(value, str) else value)
+' "$1"
+}
+
+# field NAME PATH: one field of `show`.
+field() {
+	"$XDP_BLOOM" show "$1" --json | json "$2"
+}
+
+# counter NAME COUNTER: packets.
+counter() {
+	field "$1" "counters.$2.packets"
+}
+
 # ---- what gets through ----
 
 # arrivals LIST [udp-send OPTION...]: send a datagram from each source of a file (or from the one
@@ -178,6 +212,10 @@ arrivals() {
 	cut -d' ' -f1 $T/arrivals | sort
 }
 
+seconds() { # MILLISECONDS
+	printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000))
+}
+
 udp_passes() { # SOURCE [udp-send OPTION...]
 	[ "$(arrivals "$@" --count 1)" = "$1" ]
 }
@@ -187,7 +225,7 @@ ping_passes() { # SOURCE [ping OPTION...]
 
 	[[ $source != *:* ]] || to=$SERVER6
 	shift
-	client ping -q -c 1 -W 0.3 -I "$source" "$@" $to >/dev/null
+	client ping -q -c 1 -W "$(seconds $PATIENCE_MS)" -I "$source" "$@" $to >/dev/null
 }
 
 tcp_passes() { # SOURCE [tcp-connect OPTION...]
@@ -195,7 +233,8 @@ tcp_passes() { # SOURCE [tcp-connect OPTION...]
 
 	[[ $source != *:* ]] || to="[$SERVER6]"
 	shift
-	client "$TRAFFIC" tcp-connect --from "$source" --to "$to:$TCP_PORT" --timeout 300 "$@"
+	client "$TRAFFIC" tcp-connect --from "$source" --to "$to:$TCP_PORT" \
+		--timeout "$PATIENCE_MS" "$@"
 }
 
 start_tcp_server() {
@@ -225,6 +264,7 @@ if [ "$(id -u)" != 0 ]; then
 	echo "1..0 # SKIP needs root, for namespaces and BPF"
 	exit 0
 fi
+require python3
 enter_namespaces "$@"
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP

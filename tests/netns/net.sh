@@ -60,7 +60,7 @@ enter_namespaces() {
 		prepare_mounts
 		return
 	fi
-	require unshare ip nsenter ping python3
+	require unshare ip nsenter ping
 	[ -x "$XDP_BLOOM" ] || cannot "$XDP_BLOOM is not built"
 	[ -x "$TRAFFIC" ] || cannot "$TRAFFIC is not built"
 	XDP_BLOOM_OUTSIDE="$net $mnt" exec unshare --mount --net --pid --fork --mount-proc \
@@ -141,33 +141,4 @@ wait_until() {
 		[ "${EPOCHREALTIME/./}" -lt $end ] || return 1
 		sleep 0.02
 	done
-}
-
-# ---- JSON ----
-
-PYTHON=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null)
-
-# json PATH: print one field of the JSON object on stdin; "counters.dropped.packets". Prints
-# nothing and fails when it is not there.
-json() {
-	"$PYTHON" -c '
-import json, sys
-try:
-    value = json.load(sys.stdin)
-    for part in sys.argv[1].split("."):
-        value = value[int(part) if isinstance(value, list) else part]
-except (ValueError, KeyError, IndexError):
-    sys.exit(1)
-print(json.dumps(value) if not isinstance(value, str) else value)
-' "$1"
-}
-
-# field NAME PATH: one field of `show`.
-field() {
-	"$XDP_BLOOM" show "$1" --json | json "$2"
-}
-
-# counter NAME COUNTER: packets.
-counter() {
-	field "$1" "counters.$2.packets"
 }

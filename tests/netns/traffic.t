@@ -38,7 +38,7 @@ exactly() {
 	out=$(head -7 "$T/$stopped$family" | tail -1)
 	ok "$what: ping from $in" ping_passes "$in"
 	not_ok "$what: no ping from $out" ping_passes "$out"
-	ok "$what: TCP from $in, 3 MB" tcp_passes "$in" --bytes 3000000 --timeout 5000
+	ok "$what: TCP from $in, 3 MB" tcp_passes "$in" --bytes 3000000
 	not_ok "$what: no TCP from $out" tcp_passes "$out"
 	is "$(arrivals $T/all$family | md5sum)" "$(md5sum <$T/$passing$family)" \
 		"$what: UDP from exactly the 100 $passing sources (IPv$family)"
@@ -51,7 +51,7 @@ everybody() { # DESCRIPTION
 		is "$(arrivals $T/all$family | md5sum)" "$(md5sum <$T/all$family)" \
 			"$1: all 200 sources (IPv$family)"
 	done
-	ok "$1: TCP from a listed source" tcp_passes $LISTED4 --bytes 3000000 --timeout 5000
+	ok "$1: TCP from a listed source" tcp_passes $LISTED4 --bytes 3000000
 	ok "$1: ping from a listed source" ping_passes $LISTED6
 }
 
@@ -171,7 +171,7 @@ for mode in native generic; do
 	ip -n client link set c0 mtu 9000
 	ok "$mode: an unlisted source with 9000 bytes" ping_passes $UNLISTED4 -s 8000 -M "do"
 	not_ok "$mode: not a listed one" ping_passes $LISTED4 -s 8000 -M "do"
-	ok "$mode: TCP in jumbo frames" tcp_passes $UNLISTED4 --bytes 3000000 --timeout 5000
+	ok "$mode: TCP in jumbo frames" tcp_passes $UNLISTED4 --bytes 3000000
 	ip link set s0 mtu 1500
 	ip -n client link set c0 mtu 1500
 	expect 0 "$mode: destroy" xb destroy f
@@ -287,7 +287,7 @@ if ip link add link s0 name s0.5 type vlan id 5 2>/dev/null && command -v ethtoo
 	ip -n client addr add 192.0.2.131/28 dev c0.5
 	ip link set s0.5 up
 	ip -n client link set c0.5 up
-	over_vlan() { client ping -q -c 1 -W 0.3 -I "$1" 192.0.2.129 >/dev/null; }
+	over_vlan() { client ping -q -c 1 -W "$(seconds $PATIENCE_MS)" -I "$1" 192.0.2.129 >/dev/null; }
 	ok "VLAN device: reachable" wait_until 5 over_vlan 192.0.2.130
 	expect 0 "create by source and VLAN" xb create f "${SURE[@]}" --key src,vlan
 	expect 0 "attach" xb attach f s0

@@ -44,6 +44,8 @@ static const struct change changes[] = {
 	{ "destination port, high byte", XBLOOM_DPORT, FLOW(ports) + 2, 0x80, false },
 	{ "destination port, low byte", XBLOOM_DPORT, FLOW(ports) + 3, 0x01, false },
 	{ "protocol, TCP to UDP", XBLOOM_PROTO, FLOW(proto), 6 ^ 17, false },
+	/* The top bit makes one without ports of it. */
+	{ "protocol 134", XBLOOM_PROTO | XBLOOM_FIELDS_PORTS, FLOW(proto), 0x80, false },
 };
 
 static const uint16_t other_vlans[] = { 0x123 ^ 0x001, 0x123 ^ 0x800, 0 };

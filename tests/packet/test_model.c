@@ -53,6 +53,14 @@ static bool random_chance(struct random *r, uint32_t percent)
 
 /* ---- random frames ---- */
 
+/* A fragment offset: often 0, often a single bit, so that each of its 13 is missed by itself. */
+static uint32_t random_offset(struct random *r)
+{
+	if (random_chance(r, 60))
+		return 0;
+	return random_chance(r, 50) ? 1u << random_below(r, 13) : random_below(r, 0x2000);
+}
+
 static void random_tags(struct random *r, struct frame *f)
 {
 	uint32_t n = random_chance(r, 50) ? 0 : random_below(r, 7);
@@ -71,8 +79,7 @@ static void random_chain(struct random *r, struct frame *f)
 		uint32_t says = random_below(r, 4), unit = kind == 51 ? 4 : 8;
 
 		if (random_chance(r, 15)) {
-			frame_fragment(f, random_chance(r, 60) ? 0 : random_below(r, 0x2000),
-				       random_below(r, 8));
+			frame_fragment(f, random_offset(r), random_below(r, 8));
 			continue;
 		}
 		frame_ext(f, kind, says, kind == 51 ? (says + 2) * unit : (says + 1) * unit);
@@ -103,13 +110,12 @@ static void random_upper(struct random *r, struct frame *f, bool ip6)
 static void random_ip(struct random *r, struct frame *f)
 {
 	bool ip6 = random_chance(r, 60);
-	uint32_t offset = random_chance(r, 75) ? 0 : random_below(r, 0x2000);
 
 	if (ip6)
 		frame_ip6(f, random_chance(r, 50) ? 64 : 255);
 	else
 		frame_ip4(f, random_chance(r, 70) ? 0 : random_below(r, 11),
-			  offset | random_below(r, 8) << 13);
+			  random_offset(r) | random_below(r, 8) << 13);
 	f->b[f->l3 + (ip6 ? 23 : 15)] = (uint8_t)random_next(r);
 	f->b[f->l3 + (ip6 ? 39 : 19)] = (uint8_t)random_next(r);
 	if (ip6)

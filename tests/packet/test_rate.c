@@ -9,7 +9,7 @@
  * predicted probability p, so the share lies inside p +- 1.96 sqrt(p (1 - p) / N) in 95 % of all
  * runs, and the 24 filters are independent: each has its own random hash key. When all is right,
  *
- *   - all but 5 of 24 or more lie inside: P(6 or more outside) = sum over j >= 6 of
+ *   - at least 19 of 24 lie inside: P(6 or more outside) = sum over j >= 6 of
  *     C(24, j) 0.05^j 0.95^(24 - j) = 0.00096;
  *   - every one lies inside the 99.99 % interval, p +- 3.89 sqrt(...): P(any outside) = 0.0024.
  *
