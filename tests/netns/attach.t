@@ -193,13 +193,13 @@ start1=$(now_ms)
 TOOL=$XDP_BLOOM setsid script -qec '"$TOOL" attach f s2 --try 2; sleep 1000' /dev/null \
 	>/dev/null </dev/null 2>&1 &
 terminal=$!
+disown $terminal
 attached() { [ "$(attached_mode "$1")" != none ]; }
 ok "trial: attach in a terminal" wait_until 5 attached s2
 shell=$(pgrep -x sleep)
 session=$(ps -o sid= -p "$shell" | tr -d ' ')
 for pid in $(ps -o pid= -s "$session") $terminal; do kill -KILL "$pid"; done
-{ wait $terminal; } 2>/dev/null
-ok "trial: the terminal's session is gone" eval '[ -z "$(ps -o pid= -s '"$session"')" ]'
+ok "trial: the terminal's session is gone" wait_until 5 eval '[ -z "$(ps -o pid= -s '"$session"')" ]'
 expect 0 "trial: attach a third" xb attach f s3 --try 2
 expect 0 "trial: confirm it" xb attach --confirm-try s3
 like "$(ip -d link show dev s3)" "name xdp_bloom " "trial: the lasting program runs there"
