@@ -75,7 +75,7 @@ int bench_parse_only(struct xdp_md *ctx)
 {
 	struct xbloom_flow flow = {};
 	__u64 bytes;
-	int reason = xbloom_parse(ctx, params.fields, &flow, &bytes);
+	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
 		return xbloom_verdict(reason, bytes);
@@ -93,7 +93,7 @@ int bench_one_line(struct xdp_md *ctx)
 	struct xbloom_flow flow = {};
 	__u64 bytes;
 	__u32 key;
-	int reason = xbloom_parse(ctx, params.fields, &flow, &bytes);
+	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
 		return xbloom_verdict(reason, bytes);
@@ -110,7 +110,7 @@ static __always_inline int ask_kbloom(struct xdp_md *ctx, void *map)
 	struct xbloom_flow flow = {};
 	__u64 bytes;
 	__u32 key;
-	int reason = xbloom_parse(ctx, params.fields, &flow, &bytes);
+	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
 		return xbloom_verdict(reason, bytes);
@@ -137,7 +137,7 @@ int bench_ask_hash(struct xdp_md *ctx)
 	struct xbloom_flow flow = {};
 	__u64 bytes;
 	__u32 key;
-	int reason = xbloom_parse(ctx, params.fields, &flow, &bytes);
+	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
 		return xbloom_verdict(reason, bytes);
@@ -152,7 +152,7 @@ int bench_ask_lpm(struct xdp_md *ctx)
 	struct bench_lpm_key key = { .prefix_len = 32 };
 	struct xbloom_flow flow = {};
 	__u64 bytes;
-	int reason = xbloom_parse(ctx, params.fields, &flow, &bytes);
+	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
 		return xbloom_verdict(reason, bytes);

@@ -190,14 +190,14 @@ ok "trial: with the watcher dead it filters until the deadline" filtered
 expect 0 "trial: attach for two seconds" xb attach f s1 --try 2
 start1=$(now_ms)
 # shellcheck disable=SC2016
-TOOL=$XDP_BLOOM setsid script -qec '"$TOOL" attach f s2 --try 2; sleep 1000' /dev/null \
+TOOL=$XDP_BLOOM SHELL_PID=$T/shell_pid setsid script -qec \
+	'"$TOOL" attach f s2 --try 2; echo $$ >"$SHELL_PID"; sleep 1000' /dev/null \
 	>/dev/null </dev/null 2>&1 &
 terminal=$!
 disown $terminal
-attached() { [ "$(attached_mode "$1")" != none ]; }
-ok "trial: attach in a terminal" wait_until 5 attached s2
-shell=$(pgrep -x sleep)
-session=$(ps -o sid= -p "$shell" | tr -d ' ')
+ok "trial: attach in a terminal" wait_until 5 test -s $T/shell_pid
+is "$(attached_mode s2)" native "trial: it is attached"
+session=$(ps -o sid= -p "$(<$T/shell_pid)" | tr -d ' ')
 for pid in $(ps -o pid= -s "$session") $terminal; do kill -KILL "$pid"; done
 ok "trial: the terminal's session is gone" wait_until 5 eval '[ -z "$(ps -o pid= -s '"$session"')" ]'
 expect 0 "trial: attach a third" xb attach f s3 --try 2

@@ -128,11 +128,14 @@ expect() {
 	return 1
 }
 
-# What a refused command must leave as it was: pins, interfaces, programs attached to them.
+# What a refused command must leave as it was: pins, interfaces, programs attached to them. Not
+# whether a link is up already: that follows in its own time.
 snapshot() {
 	find $BPFFS -printf '%p %y %m %i\n' 2>/dev/null | sort
-	ip -o link
-	ip -o -n client link
+	{
+		ip -o link
+		ip -o -n client link
+	} | sed 's/<[^>]*>//; s/ state [A-Z]*//'
 	grep ' /sys/' /proc/mounts
 }
 

@@ -362,7 +362,7 @@ object "attach" "" xb attach f s0 --json
 object "show NAME" "$SHOW_FIELDS" xb show f --json
 is "$(field f devices.0.name) $(field f devices.0.mode)" "s0 native" "json: a device"
 for counter in absent maybe passed dropped would_drop; do
-	is "$(field f counters.$counter)" '{"packets": 0, "bytes": 0}' "json: counter $counter"
+	like "$(field f counters.$counter)" '^{"packets": [0-9]+, "bytes": [0-9]+}$' "json: counter $counter"
 done
 is "$(field f name) $(field f key) $(field f policy) $(field f shadow) $(field f inserted)" \
 	"f src block false 3" "json: values have the types that they should"
