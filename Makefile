@@ -142,7 +142,7 @@ CHECK_ENV = XDP_BLOOM=$(CURDIR)/$(B)/xdp-bloom XDP_BLOOM_SAN=$(CURDIR)/$(B)/san/
 .PHONY: check demo bench
 check:
 	$(Q)scripts/deps.sh check
-	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 tests
 	$(Q)$(CHECK_ENV) prove $(if $(filter 1,$(V)),-v) -e env $(wildcard tests/source/*.t) \
 		$(UNIT:%=$(B)/tests/unit/%) $(UNIT:%=$(B)/san/tests/unit/%) \
 		$(PACKET:%=$(B)/tests/packet/%) \
@@ -151,12 +151,12 @@ check:
 
 demo:
 	$(Q)scripts/deps.sh demo
-	$(Q)$(MAKE) --no-print-directory -j2 all $(B)/tools/traffic
+	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 all $(B)/tools/traffic
 	$(Q)$(CHECK_ENV) scripts/demo.sh
 
 bench:
 	$(Q)scripts/deps.sh bench
-	$(Q)$(MAKE) --no-print-directory -j2 $(B)/tests/bench/bench
+	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 $(B)/tests/bench/bench
 	$(Q)$(B)/tests/bench/bench $(BENCH_ARGS)
 
 # The vectors are committed; this writes them anew from their definition.

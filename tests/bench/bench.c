@@ -544,7 +544,7 @@ static void make_peers(struct bench *b)
 static void make_contenders(struct bench *b)
 {
 	static const struct contender table[CONTENDERS] = {
-		[PARSE_ONLY] = { .name = "parse only (the base line)", .json_name = "parse_only" },
+		[PARSE_ONLY] = { .name = "parse only", .json_name = "parse_only" },
 		[ONE_LINE] = { .name = "one random line (the limit)", .json_name = "one_line" },
 		[SPLIT] = { .name = "xdp-bloom, split",
 			    .json_name = "split",
