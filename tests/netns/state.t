@@ -321,13 +321,14 @@ is "$(entries)" "f " "nothing else is left"
 tools=()
 for i in $(seq 4); do
 	(for _ in $(seq 10); do
-		xb create f --from $T/part.$i 2>>$T/fight >/dev/null
-		xb destroy f 2>>$T/fight >/dev/null
+		xb create f --from $T/part.$i 2>>$T/fight.$i >/dev/null
+		xb destroy f 2>>$T/fight.$i >/dev/null
 	done) &
 	tools+=($!)
 done
 wait "${tools[@]}"
-odd=$(grep -vE 'is there already|no filter|destroyed meanwhile|being made|waiting' $T/fight | sort | uniq -c)
+odd=$(grep -hvE 'is there already|no filter|destroyed meanwhile|being made|waiting' $T/fight.* |
+	sort | uniq -c)
 is "$odd" "" "four that create and destroy one name say nothing strange"
 run xb destroy f
 is "$(entries)" "" "and leave nothing"
@@ -362,7 +363,7 @@ object "attach" "" xb attach f s0 --json
 object "show NAME" "$SHOW_FIELDS" xb show f --json
 is "$(field f devices.0.name) $(field f devices.0.mode)" "s0 native" "json: a device"
 for counter in absent maybe passed dropped would_drop; do
-	like "$(field f counters.$counter)" '^{"packets": [0-9]+, "bytes": [0-9]+}$' "json: counter $counter"
+	like "$(field f counters.$counter)" '^\{"packets": [0-9]+, "bytes": [0-9]+\}$' "json: counter $counter"
 done
 is "$(field f name) $(field f key) $(field f policy) $(field f shadow) $(field f inserted)" \
 	"f src block false 3" "json: values have the types that they should"
