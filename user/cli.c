@@ -334,20 +334,62 @@ static int hash_argument(uint32_t fields, const struct xbloom_hash_key *key, con
 	return ret ? ret : xbloom_hashes_push(hashes, xbloom_key_hash(key, &flow, fields), err);
 }
 
-int collect_keys(uint32_t fields, const struct xbloom_hash_key *key, char *const *keys,
-		 size_t n_keys, const char *const *files, size_t n_files,
-		 struct xbloom_hashes *hashes, struct xbloom_list_stats *stats,
-		 struct xbloom_error *err)
+enum { OPT_FROM = OPT_FIRST };
+
+static const struct option key_options[] = {
+	{ "from", required_argument, NULL, OPT_FROM },
+	COMMON_OPTIONS,
+};
+
+bool key_arguments_parse(const struct verb *v, int argc, char **argv, struct key_arguments *args)
+{
+	int c;
+
+	*args = (struct key_arguments){ .files = calloc((size_t)argc, sizeof(*args->files)) };
+	if (!args->files) {
+		fail("out of memory");
+		return false;
+	}
+	while ((c = next_option(v, argc, argv, key_options)) != -1) {
+		if (c == OPT_FROM)
+			args->files[args->n_files++] = optarg;
+		else if (c == OPT_JSON)
+			args->json = true;
+		else
+			return false;
+	}
+	if (optind == argc) {
+		fail("%s needs the name of a filter (xdp-bloom %s --help)", v->name, v->name);
+		return false;
+	}
+	args->name = argv[optind++];
+	args->keys = argv + optind;
+	args->n_keys = (size_t)(argc - optind);
+	if (!args->n_keys && !args->n_files) {
+		fail("%s needs keys, or --from FILE (xdp-bloom %s --help)", v->name, v->name);
+		return false;
+	}
+	return true;
+}
+
+void key_arguments_free(struct key_arguments *args)
+{
+	free(args->files);
+}
+
+int collect_keys(uint32_t fields, const struct xbloom_hash_key *key,
+		 const struct key_arguments *args, struct xbloom_hashes *hashes,
+		 struct xbloom_list_stats *stats, struct xbloom_error *err)
 {
 	size_t i;
 	int ret = 0;
 
-	for (i = 0; i < n_keys && !ret; i++)
-		ret = hash_argument(fields, key, keys[i], hashes, err);
+	for (i = 0; i < args->n_keys && !ret; i++)
+		ret = hash_argument(fields, key, args->keys[i], hashes, err);
 	stats->keys += i;
-	for (i = 0; i < n_files && !ret; i++)
-		ret = xbloom_list_hash(files[i], fields, key, hashes, stats, on_progress, NULL,
-				       err);
+	for (i = 0; i < args->n_files && !ret; i++)
+		ret = xbloom_list_hash(args->files[i], fields, key, hashes, stats, on_progress,
+				       NULL, err);
 	return ret;
 }
 

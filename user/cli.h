@@ -74,11 +74,23 @@ const struct xbloom_options *cli_options(void);
 /* Clear a progress line that is on the terminal. */
 void progress_done(void);
 
+/* What verbs are given that take a filter and keys: NAME [KEY...] [--from FILE]... */
+struct key_arguments {
+	const char *name;
+	char *const *keys;
+	size_t n_keys;
+	const char **files; /* freed by key_arguments_free() */
+	size_t n_files;
+	bool json;
+};
+/* False: something is wrong with them, and was reported. */
+bool key_arguments_parse(const struct verb *v, int argc, char **argv, struct key_arguments *args);
+void key_arguments_free(struct key_arguments *args);
+
 /* Hash the keys given as arguments and the files; everything is read before anything is done. */
-int collect_keys(uint32_t fields, const struct xbloom_hash_key *key, char *const *keys,
-		 size_t n_keys, const char *const *files, size_t n_files,
-		 struct xbloom_hashes *hashes, struct xbloom_list_stats *stats,
-		 struct xbloom_error *err);
+int collect_keys(uint32_t fields, const struct xbloom_hash_key *key,
+		 const struct key_arguments *args, struct xbloom_hashes *hashes,
+		 struct xbloom_list_stats *stats, struct xbloom_error *err);
 
 /* ---- output ---- */
 

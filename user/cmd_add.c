@@ -3,17 +3,10 @@
  * xdp-bloom add: put keys in. Everything is read before the first bit is set, so a bad line
  * leaves the filter as it was.
  */
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 #include "cli.h"
-
-enum { OPT_FROM = OPT_FIRST };
-
-static const struct option options[] = {
-	{ "from", required_argument, NULL, OPT_FROM },
-	COMMON_OPTIONS,
-};
 
 static void print_added(const struct xbloom_meta *m, uint64_t distinct, uint64_t changed)
 {
@@ -58,28 +51,60 @@ static void warn_when_crossed(const struct xbloom *f, const char *before)
 		    m->alarm_percent, (unsigned long long)m->capacity);
 }
 
-static int add(const char *name, char *const *keys, size_t n_keys, const char *const *files,
-	       size_t n_files, bool json)
+/*
+ * Read all keys without the lock, since a list may come from a pipe that takes its time. Their
+ * hashes are good only under the secret that the filter has at that moment; it is remembered.
+ */
+static int read_keys(const struct key_arguments *args, struct xbloom_params *params,
+		     struct xbloom_hashes *hashes, struct xbloom_list_stats *stats,
+		     struct xbloom_error *err)
+{
+	struct xbloom *f = NULL;
+	int ret = xbloom_open(args->name, 0, cli_options(), &f, err);
+
+	if (ret)
+		return ret;
+	*params = xbloom_meta(f)->params;
+	xbloom_close(f);
+	return collect_keys(params->fields, &params->hash_key, args, hashes, stats, err);
+}
+
+static int open_same(const char *name, const struct xbloom_params *params, struct xbloom **f,
+		     struct xbloom_error *err)
+{
+	int ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), f, err);
+
+	if (ret)
+		return ret;
+	if (memcmp(&xbloom_meta(*f)->params.hash_key, &params->hash_key,
+		   sizeof(params->hash_key))) {
+		xbloom_close(*f);
+		snprintf(err->text, sizeof(err->text),
+			 "filter %s was replaced while the keys were read; nothing was added: try "
+			 "again",
+			 name);
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+static int add(const struct key_arguments *args)
 {
 	struct xbloom_list_stats stats = { 0 };
 	struct xbloom_hashes hashes = { 0 };
 	struct xbloom_error err = { "" };
-	const struct xbloom_meta *m;
+	struct xbloom_params params;
 	struct xbloom *f = NULL;
 	uint64_t changed;
 	const char *before;
 	int ret;
 
-	ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), &f, &err);
-	if (ret)
-		return fail_err(&err);
-	m = xbloom_meta(f);
-	ret = collect_keys(m->params.fields, &m->params.hash_key, keys, n_keys, files, n_files,
-			   &hashes, &stats, &err);
+	ret = read_keys(args, &params, &hashes, &stats, &err);
+	if (!ret)
+		ret = open_same(args->name, &params, &f, &err);
 	if (ret) {
 		progress_done();
 		xbloom_hashes_free(&hashes);
-		xbloom_close(f);
 		return fail_err(&err);
 	}
 	xbloom_hashes_distinct(&hashes);
@@ -87,10 +112,10 @@ static int add(const char *name, char *const *keys, size_t n_keys, const char *c
 	changed = xbloom_add_all(f, &hashes, cli_options());
 	progress_done();
 	warn_when_crossed(f, before);
-	if (json)
+	if (args->json)
 		print_added_json(f, stats.keys, hashes.n, changed);
 	else
-		print_added(m, hashes.n, changed);
+		print_added(xbloom_meta(f), hashes.n, changed);
 	xbloom_hashes_free(&hashes);
 	xbloom_close(f);
 	return EXIT_DONE;
@@ -98,34 +123,12 @@ static int add(const char *name, char *const *keys, size_t n_keys, const char *c
 
 static int run(int argc, char **argv)
 {
-	const char **files = calloc((size_t)argc, sizeof(*files));
-	size_t n_files = 0;
-	bool json = false;
-	const char *name;
-	int c, status = EXIT_FAILED;
+	struct key_arguments args;
+	int status = EXIT_FAILED;
 
-	if (!files)
-		return fail("out of memory");
-	while ((c = next_option(&verb_add, argc, argv, options)) != -1) {
-		if (c == OPT_FROM)
-			files[n_files++] = optarg;
-		else if (c == OPT_JSON)
-			json = true;
-		else
-			goto out;
-	}
-	if (optind == argc) {
-		fail("add needs the name of a filter (xdp-bloom add --help)");
-		goto out;
-	}
-	name = argv[optind++];
-	if (optind == argc && !n_files) {
-		fail("add needs keys, or --from FILE (xdp-bloom add --help)");
-		goto out;
-	}
-	status = add(name, argv + optind, (size_t)(argc - optind), files, n_files, json);
-out:
-	free(files);
+	if (key_arguments_parse(&verb_add, argc, argv, &args))
+		status = add(&args);
+	key_arguments_free(&args);
 	return status;
 }
 

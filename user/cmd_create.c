@@ -163,6 +163,7 @@ static void print_created(struct xbloom *f, const struct xbloom_list_stats *stat
 
 static int create(struct request *r)
 {
+	const struct key_arguments lists = { .files = r->files, .n_files = r->n_files };
 	struct xbloom_list_stats stats = { 0 };
 	struct xbloom_hashes hashes = { 0 };
 	struct xbloom_error err = { "" };
@@ -177,8 +178,7 @@ static int create(struct request *r)
 	if (!ret)
 		ret = xbloom_hash_key_random(&key, &err);
 	if (!ret)
-		ret = collect_keys(r->rules.fields, &key, NULL, 0, r->files, r->n_files, &hashes,
-				   &stats, &err);
+		ret = collect_keys(r->rules.fields, &key, &lists, &hashes, &stats, &err);
 	if (!ret) {
 		duplicates = xbloom_hashes_distinct(&hashes);
 		ret = plan(r, hashes.n, &size, &err);

@@ -2,17 +2,9 @@
 /*
  * xdp-bloom test: ask the filter, as a packet would. One line a key: "maybe KEY", "absent KEY".
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
-
-enum { OPT_FROM = OPT_FIRST };
-
-static const struct option options[] = {
-	{ "from", required_argument, NULL, OPT_FROM },
-	COMMON_OPTIONS,
-};
 
 struct asking {
 	struct xbloom *f;
@@ -62,8 +54,7 @@ static void print_answers(struct asking *a, const char *name)
 	print_json(o);
 }
 
-static int test(const char *name, char *const *keys, size_t n_keys, const char *const *files,
-		size_t n_files, bool json)
+static int test(const struct key_arguments *args)
 {
 	struct xbloom_error err = { "" };
 	struct asking a = { 0 };
@@ -71,57 +62,35 @@ static int test(const char *name, char *const *keys, size_t n_keys, const char *
 	size_t i;
 	int ret;
 
-	ret = xbloom_open(name, 0, cli_options(), &a.f, &err);
+	ret = xbloom_open(args->name, 0, cli_options(), &a.f, &err);
 	if (ret)
 		return fail_err(&err);
 	fields = xbloom_meta(a.f)->params.fields;
-	if (json)
+	if (args->json)
 		a.answers = json_object_new_array();
-	for (i = 0; i < n_keys && !ret; i++)
-		ret = ask_argument(&a, keys[i], &err);
-	for (i = 0; i < n_files && !ret; i++)
-		ret = xbloom_list_read(files[i], fields, ask, &a, NULL, &err);
+	for (i = 0; i < args->n_keys && !ret; i++)
+		ret = ask_argument(&a, args->keys[i], &err);
+	for (i = 0; i < args->n_files && !ret; i++)
+		ret = xbloom_list_read(args->files[i], fields, ask, &a, NULL, &err);
 	xbloom_close(a.f);
 	if (ret) {
 		json_object_put(a.answers);
 		fflush(stdout);
 		return fail_err(&err);
 	}
-	if (json)
-		print_answers(&a, name);
+	if (args->json)
+		print_answers(&a, args->name);
 	return a.absent ? EXIT_NO : EXIT_DONE;
 }
 
 static int run(int argc, char **argv)
 {
-	const char **files = calloc((size_t)argc, sizeof(*files));
-	size_t n_files = 0;
-	bool json = false;
-	const char *name;
-	int c, status = EXIT_FAILED;
+	struct key_arguments args;
+	int status = EXIT_FAILED;
 
-	if (!files)
-		return fail("out of memory");
-	while ((c = next_option(&verb_test, argc, argv, options)) != -1) {
-		if (c == OPT_FROM)
-			files[n_files++] = optarg;
-		else if (c == OPT_JSON)
-			json = true;
-		else
-			goto out;
-	}
-	if (optind == argc) {
-		fail("test needs the name of a filter (xdp-bloom test --help)");
-		goto out;
-	}
-	name = argv[optind++];
-	if (optind == argc && !n_files) {
-		fail("test needs keys, or --from FILE (xdp-bloom test --help)");
-		goto out;
-	}
-	status = test(name, argv + optind, (size_t)(argc - optind), files, n_files, json);
-out:
-	free(files);
+	if (key_arguments_parse(&verb_test, argc, argv, &args))
+		status = test(&args);
+	key_arguments_free(&args);
 	return status;
 }
 
