@@ -33,6 +33,8 @@
  * 2 KiB at most are half of that); the mask is how the verifier is told.
  */
 #define XBLOOM_L4_MASK 0x7fff
+/* Room for an Ethernet frame of 1500 bytes with four VLAN tags. */
+#define XBLOOM_ONE_BUFFER 1536
 
 struct xbloom_vlan_tag {
 	__be16 tci;
@@ -50,11 +52,30 @@ struct xbloom_ipv6_ext {
 struct xbloom_cursor {
 	void *data;
 	void *data_end;
-	__u64 frame_len; /* of the whole frame, all its buffers */
+	__u64 frame_len; /* of the whole frame, or see xbloom_first_buffer_len() */
 	__u32 l3;
 	__u32 l4;
 	__u32 end; /* where the IP packet says that it ends; at most frame_len */
 };
+
+static __always_inline __u64 xbloom_whole_frame_len(struct xdp_md *ctx)
+{
+	return bpf_xdp_get_buff_len(ctx);
+}
+
+/*
+ * To ask for the length of a whole frame is a call, a tenth of the price of a packet. So a first
+ * buffer of up to XBLOOM_ONE_BUFFER is taken for the frame until the packet says that it is longer;
+ * drivers fill 2 KiB or more before they begin another. Where one does not, a frame whose packet
+ * ends in so small a first buffer is counted without the padding in its other buffers, and nothing
+ * else changes.
+ */
+static __always_inline __u64 xbloom_first_buffer_len(struct xdp_md *ctx)
+{
+	__u64 len = ctx->data_end - ctx->data;
+
+	return len > XBLOOM_ONE_BUFFER ? xbloom_whole_frame_len(ctx) : len;
+}
 
 static __always_inline int xbloom_is_vlan(__be16 proto)
 {
@@ -96,8 +117,8 @@ static __always_inline int xbloom_parse_ports(struct xbloom_cursor *c, struct xb
 	return XBLOOM_KEYED;
 }
 
-static __always_inline int xbloom_parse_ipv4(struct xbloom_cursor *c, struct xbloom_flow *f,
-					     __u32 fields)
+static __always_inline int xbloom_parse_ipv4(struct xdp_md *ctx, struct xbloom_cursor *c,
+					     struct xbloom_flow *f, __u32 fields)
 {
 	struct iphdr *ip = c->data + c->l3;
 	__u32 header_len, total_len;
@@ -106,12 +127,14 @@ static __always_inline int xbloom_parse_ipv4(struct xbloom_cursor *c, struct xbl
 		return XBLOOM_MALFORMED;
 	if (ip->version != 4)
 		return XBLOOM_MALFORMED;
+	total_len = bpf_ntohs(ip->tot_len);
+	if (!total_len || c->l3 + total_len > c->frame_len)
+		c->frame_len = xbloom_whole_frame_len(ctx);
 	header_len = ip->ihl * 4;
 	if (header_len < sizeof(*ip) || c->l3 + header_len > c->frame_len)
 		return XBLOOM_MALFORMED;
 
 	/* The stack itself writes length 0 on a packet of over 64 KiB (BIG TCP): not checked. */
-	total_len = bpf_ntohs(ip->tot_len);
 	c->end = c->frame_len;
 	if (total_len) {
 		if (total_len < header_len || c->l3 + total_len > c->frame_len)
@@ -196,8 +219,8 @@ static __always_inline int xbloom_is_ndp(const struct xbloom_cursor *c, __u8 hop
 	return *type >= ICMPV6_ND_FIRST && *type <= ICMPV6_ND_LAST;
 }
 
-static __always_inline int xbloom_parse_ipv6(struct xbloom_cursor *c, struct xbloom_flow *f,
-					     __u32 fields)
+static __always_inline int xbloom_parse_ipv6(struct xdp_md *ctx, struct xbloom_cursor *c,
+					     struct xbloom_flow *f, __u32 fields)
 {
 	struct ipv6hdr *ip = c->data + c->l3;
 	int walked, fragmented = 0;
@@ -211,6 +234,8 @@ static __always_inline int xbloom_parse_ipv6(struct xbloom_cursor *c, struct xbl
 
 	/* Payload length 0 before hop-by-hop options is a jumbogram's: not checked. */
 	payload_len = bpf_ntohs(ip->payload_len);
+	if (!payload_len || c->l3 + sizeof(*ip) + payload_len > c->frame_len)
+		c->frame_len = xbloom_whole_frame_len(ctx);
 	c->end = c->frame_len;
 	if (payload_len || ip->nexthdr != IPPROTO_HOPOPTS) {
 		if (c->l3 + sizeof(*ip) + payload_len > c->frame_len)
@@ -249,6 +274,44 @@ static __always_inline int xbloom_parse_ipv6(struct xbloom_cursor *c, struct xbl
 	return xbloom_parse_ports(c, f);
 }
 
+static __always_inline int xbloom_parse_frame(struct xdp_md *ctx, struct xbloom_cursor *c,
+					      struct xbloom_flow *f, __u32 fields)
+{
+	struct ethhdr *eth = c->data;
+	__be16 proto;
+	int i;
+
+	if ((void *)(eth + 1) > c->data_end)
+		return XBLOOM_MALFORMED;
+	proto = eth->h_proto;
+
+#pragma unroll
+	for (i = 0; i < (int)XBLOOM_VLAN_TAGS_MAX; i++) {
+		struct xbloom_vlan_tag *tag = c->data + c->l3;
+
+		if (!xbloom_is_vlan(proto))
+			break;
+		if ((void *)(tag + 1) > c->data_end)
+			return XBLOOM_MALFORMED;
+		if (i == 0)
+			f->vlan = bpf_ntohs(tag->tci) & XBLOOM_VLAN_MAX;
+		proto = tag->proto;
+		c->l3 += sizeof(*tag);
+	}
+
+	switch (proto) {
+	case bpf_htons(ETH_P_IP):
+		return xbloom_parse_ipv4(ctx, c, f, fields);
+	case bpf_htons(ETH_P_IPV6):
+		return xbloom_parse_ipv6(ctx, c, f, fields);
+	case bpf_htons(ETH_P_8021Q):
+	case bpf_htons(ETH_P_8021AD):
+		return XBLOOM_VLAN_TAGS;
+	default:
+		return XBLOOM_NOT_IP;
+	}
+}
+
 /*
  * Fill the keyed fields of *f from the frame of ctx; *frame_len gets the length of the frame.
  * Returns XBLOOM_KEYED, or the reason why there is no key: XBLOOM_NOT_IP, XBLOOM_NDP, or one of
@@ -260,43 +323,15 @@ static __always_inline int xbloom_parse(struct xdp_md *ctx, __u32 fields, struct
 	struct xbloom_cursor c = {
 		.data = (void *)(long)ctx->data,
 		.data_end = (void *)(long)ctx->data_end,
-		.frame_len = bpf_xdp_get_buff_len(ctx),
+		.frame_len = xbloom_first_buffer_len(ctx),
 		.l3 = sizeof(struct ethhdr),
 	};
-	struct ethhdr *eth = c.data;
-	__be16 proto;
-	int i;
+	int reason = xbloom_parse_frame(ctx, &c, f, fields);
 
+	if (reason != XBLOOM_KEYED)
+		c.frame_len = xbloom_whole_frame_len(ctx);
 	*frame_len = c.frame_len;
-	if ((void *)(eth + 1) > c.data_end)
-		return XBLOOM_MALFORMED;
-	proto = eth->h_proto;
-
-#pragma unroll
-	for (i = 0; i < (int)XBLOOM_VLAN_TAGS_MAX; i++) {
-		struct xbloom_vlan_tag *tag = c.data + c.l3;
-
-		if (!xbloom_is_vlan(proto))
-			break;
-		if ((void *)(tag + 1) > c.data_end)
-			return XBLOOM_MALFORMED;
-		if (i == 0)
-			f->vlan = bpf_ntohs(tag->tci) & XBLOOM_VLAN_MAX;
-		proto = tag->proto;
-		c.l3 += sizeof(*tag);
-	}
-
-	switch (proto) {
-	case bpf_htons(ETH_P_IP):
-		return xbloom_parse_ipv4(&c, f, fields);
-	case bpf_htons(ETH_P_IPV6):
-		return xbloom_parse_ipv6(&c, f, fields);
-	case bpf_htons(ETH_P_8021Q):
-	case bpf_htons(ETH_P_8021AD):
-		return XBLOOM_VLAN_TAGS;
-	default:
-		return XBLOOM_NOT_IP;
-	}
+	return reason;
 }
 
 #endif /* XBLOOM_BPF_PARSE_H */
