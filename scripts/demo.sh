@@ -177,7 +177,8 @@ story() {
 	echo
 	echo "   client  $CLIENT4  c0 --------------- s0  $SERVER4  server"
 	echo
-	echo "   Two network namespaces and a veth cable. The client speaks from $(grouped $((LISTED + OTHERS)))"
+	printf '   Two network namespaces and a veth cable. The client speaks from %s\n' \
+		"$(grouped $((LISTED + OTHERS)))"
 	echo "   addresses; list.txt names $(grouped $LISTED) of them."
 
 	title "1. Without a filter everybody reaches the server"

@@ -16,7 +16,7 @@ LISTED=198.18.1.1
 UNLISTED=198.18.2.1
 
 filtered() {
-	udp_passes $UNLISTED && ! udp_passes $LISTED
+	udp_passes $UNLISTED && udp_stopped $LISTED
 }
 
 open_to_all() {
@@ -124,8 +124,11 @@ like "$(bpftool prog show id "$entry")" "xdp +name xdp_bloom " "bpftool prog: th
 slot=$(bpftool -j map dump pinned $BPFFS/xdp-bloom/f/slots | "$PYTHON" -c '
 import json, sys
 value = json.load(sys.stdin)[0]["value"]
-print(int.from_bytes([int(b, 16) for b in value], sys.byteorder) if isinstance(value, list) else value)')
-like "$(bpftool prog show id "$slot")" "xdp +name xdp_bloom_slot " "bpftool prog: the filter program"
+if isinstance(value, list):
+    value = int.from_bytes([int(byte, 16) for byte in value], sys.byteorder)
+print(value)')
+like "$(bpftool prog show id "$slot")" "xdp +name xdp_bloom_slot " \
+	"bpftool prog: the filter program"
 expect 0 "set puts another in its place" xb set f --shadow on
 is "$(attached_id s0)" "$entry" "the entry program stays"
 expect 0 "set it back" xb set f --shadow off
@@ -199,7 +202,8 @@ ok "trial: attach in a terminal" wait_until 5 test -s $T/shell_pid
 is "$(attached_mode s2)" native "trial: it is attached"
 session=$(ps -o sid= -p "$(<$T/shell_pid)" | tr -d ' ')
 for pid in $(ps -o pid= -s "$session") $terminal; do kill -KILL "$pid"; done
-ok "trial: the terminal's session is gone" wait_until 5 eval '[ -z "$(ps -o pid= -s '"$session"')" ]'
+session_is_gone() { [ -z "$(ps -o pid= -s "$session")" ]; }
+ok "trial: the terminal's session is gone" wait_until 5 session_is_gone
 expect 0 "trial: attach a third" xb attach f s3 --try 2
 expect 0 "trial: confirm it" xb attach --confirm-try s3
 like "$(ip -d link show dev s3)" "name xdp_bloom " "trial: the lasting program runs there"

@@ -210,7 +210,8 @@ arrivals() {
 		>/dev/null &
 	receiver=$!
 	wait_until 5 test -e $T/arrivals
-	client "$TRAFFIC" udp-send --to "$to:$UDP_PORT" $from "$list" --barrier c0 "$@" >/dev/null
+	client "$TRAFFIC" udp-send --to "$to:$UDP_PORT" $from "$list" --barrier c0 "$@" >/dev/null ||
+		return
 	wait $receiver || return
 	cut -d' ' -f1 $T/arrivals | sort
 }
@@ -221,6 +222,13 @@ seconds() { # MILLISECONDS
 
 udp_passes() { # SOURCE [udp-send OPTION...]
 	[ "$(arrivals "$@" --count 1)" = "$1" ]
+}
+
+# Not merely that it did not arrive: it was sent, and the barrier behind it has arrived.
+udp_stopped() { # SOURCE [udp-send OPTION...]
+	local arrived
+
+	arrived=$(arrivals "$@" --count 1) && [ -z "$arrived" ]
 }
 
 ping_passes() { # SOURCE [ping OPTION...]
