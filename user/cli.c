@@ -37,8 +37,10 @@ static double now(void)
 
 void progress_done(void)
 {
-	if (progress.on_screen)
+	if (progress.on_screen) {
 		fputs("\r\033[K", stderr);
+		fflush(stderr);
+	}
 	progress.on_screen = false;
 	progress.started = 0;
 }
@@ -61,6 +63,7 @@ static void draw_progress(const char *what, uint64_t done, uint64_t total)
 		fprintf(stderr, "\r\033[K%s  [%s] %3d %%  %s keys", what, bar,
 			(int)((double)done / (double)total * 100), count);
 	}
+	fflush(stderr);
 	progress.on_screen = true;
 }
 
@@ -118,6 +121,12 @@ static void on_waiting(void *ctx, const char *name)
 {
 	(void)ctx;
 	say("another xdp-bloom is at work on filter %s; waiting for it", name);
+}
+
+void say_notice(void *ctx, const char *text)
+{
+	(void)ctx;
+	say("%s", text);
 }
 
 const struct xbloom_options *cli_options(void)

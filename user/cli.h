@@ -52,6 +52,9 @@ int fail_err(const struct xbloom_error *err);
 /* A message that is no failure. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* say() as the library calls it. */
+void say_notice(void *ctx, const char *text);
+
 /* Numbers; what is wrong with one is reported, and false returned. */
 /* 1 to max: 1000, 10k, 1.5M, 2G. No count is above COUNT_MAX, 2^53, where doubles get coarse. */
 #define COUNT_MAX 9007199254740992ULL

@@ -44,12 +44,6 @@ static bool parse_try(const char *text, unsigned int *seconds)
 	return true;
 }
 
-static void on_notice(void *ctx, const char *text)
-{
-	(void)ctx;
-	say("%s", text);
-}
-
 static struct json_object *device_json(const struct xbloom_device *d)
 {
 	struct json_object *o = json_object_new_object();
@@ -127,7 +121,7 @@ static int confirm(char *const *devices, size_t n, bool json)
 
 static int run(int argc, char **argv)
 {
-	struct xbloom_attach_options opts = { .notice = on_notice };
+	struct xbloom_attach_options opts = { .notice = say_notice };
 	bool json = false, good = true, confirming = false;
 	const char *name;
 	int c;

@@ -51,7 +51,11 @@ extern const char *const xbloom_pin_names[XBLOOM_PINS];
 
 #define XBLOOM_PATH_MAX 256
 
-/* The root directory of all filters; mounts the bpffs and makes it when `make` is set. */
+/*
+ * The root directory of all filters; with `make` the bpffs is mounted and the directory made where
+ * they are missing. -ENOENT: there are no filters; -ENODEV: there is no bpffs, and one mounted from
+ * here would be seen by this mount namespace only.
+ */
 int xbloom_root_open(bool make, int *fd, struct xbloom_error *err);
 
 /* The path of a pin of a filter, or of one under construction. */

@@ -280,12 +280,14 @@ struct xbloom_device {
 int xbloom_devices(const struct xbloom *f, struct xbloom_device **devices, size_t *n,
 		   struct xbloom_error *err);
 
+/* Told about what is not an error but must not go unsaid. */
+typedef void (*xbloom_notice_fn)(void *ctx, const char *text);
+
 struct xbloom_attach_options {
 	enum xbloom_mode mode;
 	bool force;		  /* replace a foreign program */
 	unsigned int try_seconds; /* 0: for good */
-	/* Told about what is not an error: a fall back to generic mode, an adopted program. */
-	void (*notice)(void *ctx, const char *text);
+	xbloom_notice_fn notice;  /* a fall back to generic mode, an adopted program, ... */
 	void *ctx;
 };
 

@@ -30,6 +30,8 @@ int main(int argc, char **argv)
 	size_t i;
 	int status;
 
+	/* A line at a time, so that the lines of tools that share a log do not mix. */
+	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	if (argc < 2)
 		return fail("no verb given (xdp-bloom --help)");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {

@@ -79,12 +79,42 @@ int xbloom_pin_path(char path[XBLOOM_PATH_MAX], const char *name, bool building,
 	return 0;
 }
 
-static int mount_bpffs(const char *where, struct xbloom_error *err)
+static bool is_bpffs(const char *where)
 {
 	struct statfs fs;
 
-	if (!statfs(where, &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC)
+	return !statfs(where, &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC;
+}
+
+/*
+ * Whether this process sees mounts of its own, as under `ip netns exec`, which gives a command a
+ * fresh /sys without the bpf file system on it. False where that cannot be told.
+ */
+static bool mounts_are_private(void)
+{
+	struct stat own, init;
+
+	return !stat("/proc/self/ns/mnt", &own) && !stat("/proc/1/ns/mnt", &init) &&
+	       own.st_ino != init.st_ino;
+}
+
+static int no_bpffs_here(const char *where, struct xbloom_error *err)
+{
+	return xbloom_fail(
+		err, -ENODEV,
+		"no bpf file system on %s in this mount namespace, so no filter can be seen: "
+		"mount -t bpf bpf %s, or instead of `ip netns exec NS` use `nsenter "
+		"--net=/run/netns/NS`",
+		where, where);
+}
+
+static int mount_bpffs(const char *where, struct xbloom_error *err)
+{
+	if (is_bpffs(where))
 		return 0;
+	/* A mount that vanishes with this command would take the filter along. */
+	if (mounts_are_private())
+		return no_bpffs_here(where, err);
 	if (mount("bpf", where, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700"))
 		return xbloom_fail_errno(
 			err, -errno,
@@ -97,7 +127,6 @@ int xbloom_root_open(bool make, int *out, struct xbloom_error *err)
 {
 	const char *base = bpffs();
 	char path[XBLOOM_PATH_MAX];
-	struct statfs fs;
 	int fd, ret;
 
 	if (snprintf(path, sizeof(path), "%s/%s", base, XBLOOM_DIR) >= (int)sizeof(path))
@@ -110,11 +139,15 @@ int xbloom_root_open(bool make, int *out, struct xbloom_error *err)
 			return xbloom_fail_errno(err, -errno, "cannot make %s", path);
 	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
-		return xbloom_fail(err, -ENOENT, "there are no filters (%s is not there)", path);
-	if (fd < 0)
-		return xbloom_fail_errno(err, -errno, "cannot open %s", path);
-	if (fstatfs(fd, &fs) || (unsigned long)fs.f_type != BPF_FS_MAGIC) {
+	if (fd < 0) {
+		ret = -errno;
+		if (ret != -ENOENT)
+			return xbloom_fail_errno(err, ret, "cannot open %s", path);
+		if (!is_bpffs(base) && mounts_are_private())
+			return no_bpffs_here(base, err);
+		return xbloom_fail(err, ret, "there are no filters (%s is not there)", path);
+	}
+	if (!is_bpffs(path)) {
 		close(fd);
 		return xbloom_fail(err, -ENODEV,
 				   "%s is not on a bpf file system (mount -t bpf bpf %s)", path,
