@@ -393,6 +393,10 @@ expect 0 "help" xb --help
 
 # ---- where there is no bpf file system ----
 
+# As under `ip netns exec`: what is mounted there goes when the command ends.
+refused "no bpffs in a mount namespace of its own" "nsenter --net" \
+	unshare --mount sh -c 'umount "$1"; exec "$2" create f --items 10' sh $BPFFS "$XDP_BLOOM"
+
 umount $BPFFS
 expect 0 "no bpffs: show" xb show
 refused "no bpffs: show of a filter" "f" xb show f
