@@ -169,7 +169,10 @@ golden:
 install: all
 	install -D -m 755 $(B)/xdp-bloom $(DESTDIR)$(PREFIX)/sbin/xdp-bloom
 	install -D -m 644 $(B)/xdp_bloom.bpf.o $(DESTDIR)$(BPF_DIR)/xdp_bloom.bpf.o
-	install -D -m 644 man/xdp-bloom.8 $(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8
+	install -d $(DESTDIR)$(PREFIX)/share/man/man8
+	sed 's|/usr/local/lib/xdp-bloom|$(BPF_DIR)|' man/xdp-bloom.8 \
+		> $(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8
+	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8
 	install -D -m 644 dist/bash-completion/xdp-bloom \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/xdp-bloom
 
@@ -177,6 +180,7 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/xdp-bloom $(DESTDIR)$(BPF_DIR)/xdp_bloom.bpf.o \
 		$(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8 \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/xdp-bloom
+	-rmdir $(DESTDIR)$(BPF_DIR)
 
 .PHONY: clean
 clean:

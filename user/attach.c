@@ -33,6 +33,14 @@
 
 /* ---- what is on a device ---- */
 
+static uint64_t boot_time_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
 struct occupant {
 	int fd; /* of the XDP program there, or -1 */
 	uint32_t id;
@@ -41,9 +49,11 @@ struct occupant {
 	uint32_t slots_id; /* of its slots map, when it is one of our entry programs; else 0 */
 	bool slot_filled;  /* there is a filter program behind it */
 	bool trial;
+	uint64_t deadline_ns; /* of a trial */
 };
 
-static uint32_t find_slots(const uint32_t *map_ids, uint32_t n, bool *filled)
+/* Find the maps that say whose program this is, and until when. */
+static void look_at_maps(struct occupant *o, const uint32_t *map_ids, uint32_t n)
 {
 	uint32_t i, prog, slot = XBLOOM_SLOT;
 
@@ -54,11 +64,12 @@ static uint32_t find_slots(const uint32_t *map_ids, uint32_t n, bool *filled)
 
 		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) &&
 		    info.type == BPF_MAP_TYPE_PROG_ARRAY && !strcmp(info.name, SLOTS_MAP_NAME)) {
-			*filled = !bpf_map_lookup_elem(fd, &slot, &prog);
-			return info.id;
+			o->slot_filled = !bpf_map_lookup_elem(fd, &slot, &prog);
+			o->slots_id = info.id;
+		} else if (fd >= 0 && o->trial && strstr(info.name, ".rodata")) {
+			o->deadline_ns = xbloom_try_deadline(fd);
 		}
 	}
-	return 0;
 }
 
 static int identify(struct occupant *o)
@@ -77,7 +88,7 @@ static int identify(struct occupant *o)
 	entry = !strcmp(o->name, XBLOOM_PROG_ENTRY);
 	o->trial = !strcmp(o->name, XBLOOM_PROG_TRY);
 	if (entry || o->trial)
-		o->slots_id = find_slots(map_ids, known, &o->slot_filled);
+		look_at_maps(o, map_ids, known);
 	if (!o->slots_id)
 		o->trial = false;
 	return 0;
@@ -151,6 +162,14 @@ static enum xbloom_mode mode_of(uint32_t flags)
 	return flags == XDP_FLAGS_SKB_MODE ? XBLOOM_MODE_GENERIC : XBLOOM_MODE_NATIVE;
 }
 
+/* Seconds until a trial ends; 0: it has, and its program passes everything. */
+static double trial_left(const struct occupant *o)
+{
+	uint64_t now = boot_time_ns();
+
+	return o->deadline_ns > now ? (double)(o->deadline_ns - now) / NSEC_PER_SEC : 0;
+}
+
 static uint32_t own_slots_id(const struct xbloom *f)
 {
 	struct bpf_map_info info = { 0 };
@@ -187,6 +206,7 @@ int xbloom_devices(const struct xbloom *f, struct xbloom_device **devices, size_
 					.ifindex = all[i].if_index,
 					.mode = mode_of(o.flags),
 					.trial = o.trial,
+					.trial_left = o.trial ? trial_left(&o) : 0,
 				};
 				snprintf(list[count].name, sizeof(list[count].name), "%s",
 					 all[i].if_name);
@@ -428,14 +448,6 @@ static void warn_of_hidden_vlan(struct xbloom *f, const char *device,
 }
 
 /* ---- trials ---- */
-
-static uint64_t boot_time_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-}
 
 static void sleep_until(uint64_t deadline_ns)
 {
@@ -713,7 +725,7 @@ static int check_trial(const char *device, unsigned int ifindex, const struct oc
 	char name[XBLOOM_NAME_MAX];
 
 	(void)ifindex;
-	if (o->fd >= 0 && o->trial && filter_with_slots(o->slots_id, name))
+	if (o->fd >= 0 && o->trial && trial_left(o) > 0 && filter_with_slots(o->slots_id, name))
 		return 0;
 	return xbloom_fail(err, -ENOENT,
 			   "no trial is running on %s: it was confirmed, or it has ended", device);

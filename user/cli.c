@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -129,9 +130,46 @@ void say_notice(void *ctx, const char *text)
 	say("%s", text);
 }
 
+static void ending_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGQUIT);
+}
+
+void hold_signals(void)
+{
+	sigset_t set;
+
+	ending_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+void release_signals(void)
+{
+	sigset_t set;
+
+	ending_signals(&set);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* Whether one of the signals that are held back has come. */
+static bool on_cancelled(void *ctx)
+{
+	sigset_t waiting;
+
+	(void)ctx;
+	return !sigpending(&waiting) &&
+	       (sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGTERM) ||
+		sigismember(&waiting, SIGHUP) || sigismember(&waiting, SIGQUIT));
+}
+
 const struct xbloom_options *cli_options(void)
 {
 	static const struct xbloom_options options = {
+		.cancelled = on_cancelled,
 		.waiting = on_waiting,
 		.progress = on_progress,
 	};
@@ -430,6 +468,21 @@ struct json_object *json_number(double x)
 		return NULL;
 	snprintf(text, sizeof(text), "%.9g", x);
 	return json_object_new_double_s(x, text);
+}
+
+const char *unkeyed_text(uint32_t unkeyed_drop, char buf[UNKEYED_TEXT])
+{
+	size_t used = 0;
+	uint32_t r;
+
+	if (unkeyed_drop == XBLOOM_UNKEYED_ALL || !unkeyed_drop)
+		return unkeyed_drop ? "all dropped" : "all passed";
+	for (r = XBLOOM_UNKEYED_FIRST; r <= XBLOOM_UNKEYED_LAST; r++)
+		if (unkeyed_drop >> r & 1)
+			used += (size_t)snprintf(buf + used, UNKEYED_TEXT - used, "%s%s",
+						 used ? ", " : "", xbloom_reason_name(r));
+	snprintf(buf + used, UNKEYED_TEXT - used, " dropped, the others passed");
+	return buf;
 }
 
 void print_devices_done(const char *what, char *const *devices, size_t n, bool json)

@@ -72,6 +72,13 @@ const char *policy_name(uint32_t policy);
 
 /* ---- what several verbs do ---- */
 
+/*
+ * Hold back what would end the process (Ctrl-C, a closed terminal, kill) until release_signals():
+ * while keys are put in, so that a list is in whole or not at all.
+ */
+void hold_signals(void);
+void release_signals(void);
+
 /* Options for the library: says who is waited for, and shows progress on a terminal. */
 const struct xbloom_options *cli_options(void);
 /* Clear a progress line that is on the terminal. */
@@ -109,6 +116,13 @@ struct json_object *json_number(double x);
 const char *human_count(uint64_t n, char buf[HUMAN_TEXT]);
 const char *human_bytes(uint64_t n, char buf[HUMAN_TEXT]);
 const char *human_rate(double rate, char buf[HUMAN_TEXT]);
+
+/* "", or ", on trial, 12 s left". */
+const char *trial_text(const struct xbloom_device *d, char buf[HUMAN_TEXT]);
+
+/* Which unkeyed packets are dropped, in words. */
+#define UNKEYED_TEXT 128
+const char *unkeyed_text(uint32_t unkeyed_drop, char buf[UNKEYED_TEXT]);
 
 /* Devices with their modes, for "devices". */
 struct json_object *devices_json(const struct xbloom_device *devices, size_t n);

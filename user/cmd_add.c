@@ -38,14 +38,17 @@ static void warn_when_crossed(const struct xbloom *f, const char *before)
 {
 	const struct xbloom_meta *m = xbloom_meta(f);
 	const char *after = xbloom_alarm(f);
+	char rate[HUMAN_TEXT], target[HUMAN_TEXT];
 
 	if (!strcmp(before, after))
 		return;
 	if (!strcmp(after, "over"))
-		say("filter %s is over capacity: %llu keys, sized for %llu; its error rate is "
-		    "above "
-		    "its target",
-		    m->name, (unsigned long long)m->inserted, (unsigned long long)m->capacity);
+		say("filter %s is over capacity: %llu keys, sized for %llu; at this load its error "
+		    "rate is "
+		    "%s, its target %s",
+		    m->name, (unsigned long long)m->inserted, (unsigned long long)m->capacity,
+		    human_rate(xbloom_rate(xbloom_geometry(f), m->inserted), rate),
+		    human_rate((double)m->fp_target_femto / XBLOOM_FEMTO, target));
 	else
 		say("filter %s has reached %u %% of its capacity of %llu keys", m->name,
 		    m->alarm_percent, (unsigned long long)m->capacity);
@@ -66,7 +69,13 @@ static int read_keys(const struct key_arguments *args, struct xbloom_params *par
 		return ret;
 	*params = xbloom_meta(f)->params;
 	xbloom_close(f);
-	return collect_keys(params->fields, &params->hash_key, args, hashes, stats, err);
+	ret = collect_keys(params->fields, &params->hash_key, args, hashes, stats, err);
+	if (!ret && !hashes->n) {
+		snprintf(err->text, sizeof(err->text), "%.300s holds no key: is it the right file?",
+			 args->files[0]);
+		ret = -ENODATA;
+	}
+	return ret;
 }
 
 static int open_same(const char *name, const struct xbloom_params *params, struct xbloom **f,
@@ -109,7 +118,9 @@ static int add(const struct key_arguments *args)
 	}
 	xbloom_hashes_distinct(&hashes);
 	before = xbloom_alarm(f);
+	hold_signals();
 	changed = xbloom_add_all(f, &hashes, cli_options());
+	release_signals();
 	progress_done();
 	warn_when_crossed(f, before);
 	if (args->json)

@@ -2,6 +2,8 @@
 /*
  * xdp-bloom attach: put a filter on devices, for good or on trial, and confirm a trial.
  */
+#include <errno.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,11 +38,21 @@ static bool parse_mode(const char *text, enum xbloom_mode *mode)
 
 static bool parse_try(const char *text, unsigned int *seconds)
 {
-	uint64_t n;
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+	unsigned long unit = 1;
 
-	if (!parse_count("--try", text, TRY_MAX_SECONDS, &n))
+	if (*end == 'm')
+		unit = 60;
+	else if (*end == 'h')
+		unit = 3600;
+	if (*text < '0' || *text > '9' || n < 1 || n > TRY_MAX_SECONDS / unit ||
+	    (*end && (!strchr("smh", *end) || end[1]))) {
+		fail("--try '%s' is not a time between 1 s and a day: write 60, 60s, 5m or 1h",
+		     text);
 		return false;
-	*seconds = (unsigned int)n;
+	}
+	*seconds = (unsigned int)(n * unit);
 	return true;
 }
 
@@ -51,7 +63,19 @@ static struct json_object *device_json(const struct xbloom_device *d)
 	json_add(o, "name", json_object_new_string(d->name));
 	json_add(o, "mode", json_object_new_string(xbloom_mode_name(d->mode)));
 	json_add(o, "trial", json_object_new_boolean(d->trial));
+	if (d->trial)
+		json_add(o, "trial_left", json_number(d->trial_left));
 	return o;
+}
+
+const char *trial_text(const struct xbloom_device *d, char buf[HUMAN_TEXT])
+{
+	buf[0] = '\0';
+	if (d->trial && d->trial_left > 0)
+		snprintf(buf, HUMAN_TEXT, ", on trial, %.0f s left", d->trial_left);
+	else if (d->trial)
+		snprintf(buf, HUMAN_TEXT, ", trial over: passes");
+	return buf;
 }
 
 struct json_object *devices_json(const struct xbloom_device *devices, size_t n)
@@ -70,6 +94,7 @@ static int print_attached(struct xbloom *f, const struct xbloom_attach_options *
 {
 	const char *name = xbloom_meta(f)->name;
 	struct xbloom_device *devices = NULL;
+	char trial[HUMAN_TEXT];
 	struct json_object *o;
 	size_t i, n;
 	int ret = xbloom_devices(f, &devices, &n, err);
@@ -84,11 +109,16 @@ static int print_attached(struct xbloom *f, const struct xbloom_attach_options *
 	} else {
 		for (i = 0; i < n; i++)
 			printf("%s: on %s, %s mode%s\n", name, devices[i].name,
-			       xbloom_mode_name(devices[i].mode),
-			       devices[i].trial ? ", on trial" : "");
-		if (opts->try_seconds)
-			printf("detaches in %u s unless: xdp-bloom attach --confirm-try DEV\n",
+			       xbloom_mode_name(devices[i].mode), trial_text(&devices[i], trial));
+		if (opts->try_seconds) {
+			printf("undone in %u s unless you confirm it: xdp-bloom attach "
+			       "--confirm-try",
 			       opts->try_seconds);
+			for (i = 0; i < n; i++)
+				if (devices[i].trial)
+					printf(" %s", devices[i].name);
+			printf("\n");
+		}
 	}
 	free(devices);
 	return 0;
@@ -151,6 +181,10 @@ static int run(int argc, char **argv)
 		return EXIT_FAILED;
 	if (confirming && (opts.try_seconds || opts.force || opts.mode != XBLOOM_MODE_AUTO))
 		return fail("--confirm-try stands alone: xdp-bloom attach --confirm-try DEV...");
+	/* The command line of the trial, with --confirm-try for --try: its NAME is no device. */
+	if (confirming && argc - optind > 1 && !if_nametoindex(argv[optind]) &&
+	    xbloom_available(argv[optind], NULL) == -EEXIST)
+		optind++;
 	if (confirming && optind < argc)
 		return confirm(argv + optind, (size_t)(argc - optind), json);
 	if (confirming)
@@ -165,16 +199,17 @@ static int run(int argc, char **argv)
 const struct verb verb_attach = {
 	.name = "attach",
 	.summary = "put a filter on devices",
-	.help = "usage: xdp-bloom attach NAME DEV... [--mode auto|native|generic] [--try SECONDS] "
+	.help = "usage: xdp-bloom attach NAME DEV... [--mode auto|native|generic] [--try TIME] "
 		"[--force]\n"
-		"       xdp-bloom attach --confirm-try DEV...\n"
+		"       xdp-bloom attach [NAME] DEV... --confirm-try\n"
 		"\n"
 		"Attaches to all devices or to none. An entry program that was loaded with\n"
 		"`ip link set dev DEV xdp obj xdp_bloom.bpf.o sec xdp` is adopted.\n"
 		"\n"
 		"  --mode M       native runs in the driver; generic in the stack, on any device;\n"
 		"                 auto (the default) tries native first\n"
-		"  --try SECONDS  undo it after that time, even if this terminal is gone\n"
+		"  --try TIME     undo it after that time (60, 60s, 5m), even if this terminal is "
+		"gone\n"
 		"  --confirm-try  keep what is on trial on DEV\n"
 		"  --force        replace another XDP program that is there\n"
 		"  --json         one JSON object\n",

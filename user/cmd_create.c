@@ -183,11 +183,15 @@ static int create(struct request *r)
 		duplicates = xbloom_hashes_distinct(&hashes);
 		ret = plan(r, hashes.n, &size, &err);
 	}
+	/* From here on Ctrl-C is asked for, so that it leaves nothing behind. */
+	hold_signals();
 	if (!ret)
 		ret = xbloom_create(r->name, &size, &r->rules, &key, &hashes, cli_options(), &f,
 				    &err);
 	xbloom_hashes_free(&hashes);
 	progress_done();
+	if (ret == -ECANCELED)
+		release_signals(); /* ends here, by the signal that came */
 	if (ret)
 		return fail_err(&err);
 	if (r->json) {

@@ -53,6 +53,7 @@ static int set(const char *name, const struct request *r, bool json)
 {
 	struct xbloom_error err = { "" };
 	struct json_object *o = NULL;
+	char unkeyed[UNKEYED_TEXT];
 	struct xbloom_rules rules;
 	struct xbloom *f = NULL;
 	int ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), &f, &err);
@@ -75,8 +76,9 @@ static int set(const char *name, const struct request *r, bool json)
 	if (json)
 		print_json(o);
 	else
-		printf("%s: policy %s, shadow %s\n", name, policy_name(rules.policy),
-		       rules.shadow ? "on" : "off");
+		printf("%s: policy %s, shadow %s, unkeyed packets %s\n", name,
+		       policy_name(rules.policy), rules.shadow ? "on" : "off",
+		       unkeyed_text(rules.unkeyed_drop, unkeyed));
 	return EXIT_DONE;
 }
 

@@ -9,7 +9,6 @@
 #include "cli.h"
 
 #define HASH_NAME "siphash-1-3"
-#define FEMTO 1e15
 
 static const struct option options[] = { COMMON_OPTIONS };
 
@@ -80,7 +79,7 @@ struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 	json_add(o, "estimated", json_number(round(gauge.estimated)));
 	json_add(o, "load", json_number(gauge.load));
 	json_add(o, "alarm", json_object_new_string(xbloom_alarm(f)));
-	json_add(o, "fp_target", json_number((double)m->fp_target_femto / FEMTO));
+	json_add(o, "fp_target", json_number((double)m->fp_target_femto / XBLOOM_FEMTO));
 	json_add(o, "fp_predicted", json_number(gauge.fp_predicted));
 	json_add(o, "devices", devices_json(devices, n));
 	json_add(o, "counters", counters_json(&stats));
@@ -90,27 +89,9 @@ struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 
 /* ---- text ---- */
 
-static void print_unkeyed(uint32_t unkeyed_drop)
-{
-	bool first = true;
-	uint32_t r;
-
-	printf("  unkeyed   ");
-	if (unkeyed_drop == XBLOOM_UNKEYED_ALL || !unkeyed_drop) {
-		printf("%s\n", unkeyed_drop ? "all dropped" : "all passed");
-		return;
-	}
-	for (r = XBLOOM_UNKEYED_FIRST; r <= XBLOOM_UNKEYED_LAST; r++) {
-		if (!(unkeyed_drop >> r & 1))
-			continue;
-		printf("%s%s", first ? "" : ", ", xbloom_reason_name(r));
-		first = false;
-	}
-	printf(" dropped, the others passed\n");
-}
-
 static void print_devices(const struct xbloom_device *devices, size_t n)
 {
+	char trial[HUMAN_TEXT];
 	size_t i;
 
 	printf("  devices   ");
@@ -118,7 +99,7 @@ static void print_devices(const struct xbloom_device *devices, size_t n)
 		printf("none");
 	for (i = 0; i < n; i++)
 		printf("%s%s (%s%s)", i ? ", " : "", devices[i].name,
-		       xbloom_mode_name(devices[i].mode), devices[i].trial ? ", on trial" : "");
+		       xbloom_mode_name(devices[i].mode), trial_text(&devices[i], trial));
 	printf("\n");
 }
 
@@ -145,6 +126,7 @@ static int print_filter(struct xbloom *f, struct xbloom_error *err)
 {
 	char inserted[HUMAN_TEXT], capacity[HUMAN_TEXT], estimated[HUMAN_TEXT], bytes[HUMAN_TEXT];
 	char rate[HUMAN_TEXT], target[HUMAN_TEXT], blocks[HUMAN_TEXT], fields[XBLOOM_FIELDS_TEXT];
+	char unkeyed[UNKEYED_TEXT];
 	const struct xbloom_geometry *g = xbloom_geometry(f);
 	const struct xbloom_meta *m = xbloom_meta(f);
 	struct xbloom_device *devices = NULL;
@@ -163,15 +145,16 @@ static int print_filter(struct xbloom *f, struct xbloom_error *err)
 	printf("  filter    %s, %s in %s blocks, k %u, %s, generation %u\n", layout_name(g->layout),
 	       human_bytes(g->blocks * XBLOOM_BLOCK_BYTES, bytes), human_count(g->blocks, blocks),
 	       g->k, HASH_NAME, m->generation);
-	printf("  load      %s of %s keys (%.1f %%), %s; estimated from the bits: %s\n",
-	       human_count(m->inserted, inserted), human_count(m->capacity, capacity),
-	       gauge.load * 100, xbloom_alarm(f),
+	printf("  load      %.1f %%, %s: %s adds changed a bit, sized for %s keys; by the bits "
+	       "about %s\n",
+	       gauge.load * 100, xbloom_alarm(f), human_count(m->inserted, inserted),
+	       human_count(m->capacity, capacity),
 	       isfinite(gauge.estimated) ? human_count((uint64_t)round(gauge.estimated), estimated)
-					 : "all are set");
+					 : "more than can be told");
 	printf("  rate      %s of absent keys are called maybe; target %s\n",
 	       human_rate(gauge.fp_predicted, rate),
-	       human_rate((double)m->fp_target_femto / FEMTO, target));
-	print_unkeyed(rules.unkeyed_drop);
+	       human_rate((double)m->fp_target_femto / XBLOOM_FEMTO, target));
+	printf("  unkeyed   %s\n", unkeyed_text(rules.unkeyed_drop, unkeyed));
 	print_devices(devices, n);
 	print_counters(&stats);
 	free(devices);
@@ -241,7 +224,7 @@ static void print_row(const char *name)
 	       human_rate(gauge.fp_predicted, rate), xbloom_alarm(f));
 	if (!xbloom_devices(f, &devices, &n, &err))
 		for (i = 0; i < n; i++)
-			printf(" %s", devices[i].name);
+			printf(" %s%s", devices[i].name, devices[i].trial ? " (trial)" : "");
 	printf("%s\n", rules.shadow ? " (shadow)" : "");
 	free(devices);
 	xbloom_close(f);

@@ -24,7 +24,8 @@
 #define PROGRESS_EVERY 65536
 /* Left to the rest of the machine when a filter is sized against its memory. */
 #define MEMORY_RESERVE (64ULL << 20)
-#define FEMTO 1e15
+/* Keys between two questions whether to give up: a tenth of a second at most. */
+#define FILL_STEP (1u << 20)
 
 struct xbloom {
 	char name[XBLOOM_NAME_MAX];
@@ -209,7 +210,7 @@ static void write_meta(struct xbloom *f, const struct xbloom_size *size,
 	m->generation = 1;
 	m->created = (uint64_t)time(NULL);
 	m->capacity = size->items;
-	m->fp_target_femto = (uint64_t)llround(size->fp_target * FEMTO);
+	m->fp_target_femto = (uint64_t)llround(size->fp_target * XBLOOM_FEMTO);
 	m->alarm_percent = XBLOOM_ALARM_PERCENT;
 	memcpy(m->name, f->name, sizeof(m->name));
 	m->magic = XBLOOM_MAGIC;
@@ -281,6 +282,34 @@ static int pin_all(struct xbloom *f, struct xbloom_error *err)
 	return 0;
 }
 
+static int check_cancelled(const struct xbloom_options *opts, struct xbloom_error *err)
+{
+	if (opts && opts->cancelled && opts->cancelled(opts->ctx))
+		return xbloom_fail(err, -ECANCELED, "interrupted: nothing was made");
+	return 0;
+}
+
+/* Insert in steps, between which it can be called off. */
+static int fill(struct xbloom *f, const struct xbloom_hashes *hashes,
+		const struct xbloom_options *opts, struct xbloom_error *err)
+{
+	size_t done;
+	int ret = check_cancelled(opts, err);
+
+	for (done = 0; done < hashes->n && !ret; done += FILL_STEP) {
+		struct xbloom_hashes step = {
+			.v = hashes->v + done,
+			.n = hashes->n - done < FILL_STEP ? hashes->n - done : FILL_STEP,
+		};
+
+		if (opts && opts->progress)
+			opts->progress(opts->ctx, "filling", done, hashes->n);
+		xbloom_add_all(f, &step, NULL);
+		ret = check_cancelled(opts, err);
+	}
+	return ret;
+}
+
 static int build(struct xbloom *f, const struct xbloom_size *size, const struct xbloom_rules *rules,
 		 const struct xbloom_hash_key *key, const struct xbloom_hashes *hashes,
 		 const struct xbloom_options *opts, struct xbloom_error *err)
@@ -296,7 +325,9 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 		return ret;
 	write_meta(f, size, rules, key);
 	if (hashes)
-		xbloom_add_all(f, hashes, opts);
+		ret = fill(f, hashes, opts, err);
+	if (ret)
+		return ret;
 	prog = load_slot(f, f->meta->params, err);
 	if (prog < 0)
 		return prog;
@@ -420,6 +451,9 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 		ret = make_room(rootfd, name, opts, err);
 	if (!ret)
 		ret = build(f, size, rules, key, hashes, opts, err);
+	if (ret)
+		goto out_remove;
+	ret = check_cancelled(opts, err);
 	if (ret)
 		goto out_remove;
 	if (renameat(rootfd, entry, rootfd, name)) {

@@ -88,6 +88,8 @@ void xbloom_trash_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name);
 int xbloom_load_entry(int slots_fd, int stats_fd, struct xbloom_error *err);
 /* The trial's entry program, which passes everything from deadline_ns (CLOCK_BOOTTIME) on. */
 int xbloom_load_try(int slots_fd, int stats_fd, uint64_t deadline_ns, struct xbloom_error *err);
+/* The deadline of a trial program, read from its constants; 0: this map holds none. */
+uint64_t xbloom_try_deadline(int rodata_fd);
 /* The filter program, specialised. Returns its fd. */
 int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbloom_params *params,
 		     struct xbloom_error *err);

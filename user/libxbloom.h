@@ -164,6 +164,8 @@ uint32_t xbloom_unkeyed_default(uint32_t policy);
 typedef void (*xbloom_wait_fn)(void *ctx, const char *name);
 
 struct xbloom_options {
+	/* Asked now and then while a filter is made; true: give up, -ECANCELED, and leave nothing. */
+	bool (*cancelled)(void *ctx);
 	xbloom_wait_fn waiting;
 	xbloom_progress_fn progress;
 	void *ctx;
@@ -274,6 +276,7 @@ struct xbloom_device {
 	unsigned int ifindex;
 	enum xbloom_mode mode;
 	bool trial;
+	double trial_left; /* seconds; 0: it is over, and what is attached passes everything */
 };
 
 /* The devices (of this network namespace) that f is attached to. Free *devices with free(). */

@@ -4,8 +4,11 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "cli.h"
+
+#define TOOL_VERSION "0.1"
 
 static const struct verb *const verbs[] = {
 	&verb_plan, &verb_create, &verb_attach, &verb_show,    &verb_add,
@@ -27,19 +30,27 @@ static void print_help(FILE *out)
 
 int main(int argc, char **argv)
 {
+	static char help_option[] = "--help";
 	size_t i;
 	int status;
 
+	/* A core dump would carry a filter's secret. */
+	prctl(PR_SET_DUMPABLE, 0);
 	/* A line at a time, so that the lines of tools that share a log do not mix. */
 	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	if (argc < 2)
 		return fail("no verb given (xdp-bloom --help)");
+	/* help VERB: VERB --help. */
+	if (!strcmp(argv[1], "help") && argc > 2) {
+		argv[1] = argv[2];
+		argv[2] = help_option;
+	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_help(stdout);
 		return EXIT_DONE;
 	}
 	if (!strcmp(argv[1], "--version")) {
-		printf("xdp-bloom, filter format %u\n", XBLOOM_VERSION);
+		printf("xdp-bloom " TOOL_VERSION " (filter format %u)\n", XBLOOM_VERSION);
 		return EXIT_DONE;
 	}
 	for (i = 0; i < VERBS; i++)

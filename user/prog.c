@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -112,6 +113,21 @@ int xbloom_load_try(int slots_fd, int stats_fd, uint64_t deadline_ns, struct xbl
 	fd = load(skel, skel->progs.xdp_bloom_try, -1, slots_fd, stats_fd, err);
 	xdp_bloom_bpf__destroy(skel);
 	return fd;
+}
+
+uint64_t xbloom_try_deadline(int rodata_fd)
+{
+	/* What the skeleton names comes first; tables of the programs follow. */
+	AUTO_FREE struct xdp_bloom_bpf__rodata *rodata = NULL;
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info), zero = 0;
+
+	if (bpf_obj_get_info_by_fd(rodata_fd, &info, &len) || info.value_size < sizeof(*rodata))
+		return 0;
+	rodata = malloc(info.value_size);
+	if (!rodata || bpf_map_lookup_elem(rodata_fd, &zero, rodata))
+		return 0;
+	return rodata->try_deadline_ns;
 }
 
 int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbloom_params *params,

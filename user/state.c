@@ -92,10 +92,15 @@ static bool is_bpffs(const char *where)
  */
 static bool mounts_are_private(void)
 {
-	struct stat own, init;
+	struct stat own, other;
+	char parent[64];
 
-	return !stat("/proc/self/ns/mnt", &own) && !stat("/proc/1/ns/mnt", &init) &&
-	       own.st_ino != init.st_ino;
+	/* PID 1 cannot always be asked; whoever called us mostly can. */
+	snprintf(parent, sizeof(parent), "/proc/%d/ns/mnt", (int)getppid());
+	if (stat("/proc/self/ns/mnt", &own))
+		return false;
+	return (!stat("/proc/1/ns/mnt", &other) && own.st_ino != other.st_ino) ||
+	       (!stat(parent, &other) && own.st_ino != other.st_ino);
 }
 
 static int no_bpffs_here(const char *where, struct xbloom_error *err)
@@ -112,6 +117,12 @@ static int mount_bpffs(const char *where, struct xbloom_error *err)
 {
 	if (is_bpffs(where))
 		return 0;
+	/* A directory that somebody chose may hold things, which a mount would hide. */
+	if (strcmp(where, XBLOOM_BPFFS))
+		return xbloom_fail(
+			err, -ENODEV,
+			"XDP_BLOOM_BPFFS: %s is no bpf file system (mount -t bpf bpf %s)", where,
+			where);
 	/* A mount that vanishes with this command would take the filter along. */
 	if (mounts_are_private())
 		return no_bpffs_here(where, err);

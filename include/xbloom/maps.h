@@ -16,6 +16,7 @@
 #define XBLOOM_VERSION 1u
 #define XBLOOM_MAGIC 0x6d6f6f6c62706478ULL /* "xdpbloom", little-endian */
 
+#define XBLOOM_FEMTO 1e15   /* units of fp_target_femto in a rate of 1 */
 #define XBLOOM_NAME_MAX 64u /* with the terminating zero */
 
 /* The slot of the map `slots` in which the entry program finds the filter program. */

@@ -407,7 +407,9 @@ expect 0 "no bpffs: the filter is good" xb test f --from $T/good
 expect 0 "no bpffs: destroy" xb destroy f
 mkdir $T/other
 export XDP_BLOOM_BPFFS=$T/other
-expect 0 "XDP_BLOOM_BPFFS: create mounts it there" xb create f --from $T/good
+refused "XDP_BLOOM_BPFFS: nothing is mounted over a directory" "$T/other" xb create f --from $T/good
+mount -t bpf bpf $T/other
+expect 0 "XDP_BLOOM_BPFFS: create uses it" xb create f --from $T/good
 is "$(ls $T/other/xdp-bloom)" f "XDP_BLOOM_BPFFS: the filter is there"
 expect 0 "XDP_BLOOM_BPFFS: destroy" xb destroy f
 export XDP_BLOOM_BPFFS=$T/nowhere
