@@ -59,16 +59,16 @@ static __always_inline int xbloom_ask_split(__u64 h)
 /* Up to k lines; the first clear bit ends it. */
 static __always_inline int xbloom_ask_classic(__u64 h)
 {
-	__u64 step = xbloom_classic_step(h);
+	struct xbloom_probe p = xbloom_classic_first(h);
 	__u32 i;
 
-	for (i = 0; i < XBLOOM_CLASSIC_K_MAX; i++, h += step) {
+	for (i = 0; i < XBLOOM_CLASSIC_K_MAX; i++, xbloom_classic_next(&p)) {
 		const struct xbloom_block *block;
 		__u64 bit;
 
 		if (i >= params.k)
 			break;
-		bit = xbloom_classic_bit(h, params.bits);
+		bit = xbloom_classic_bit(p.at, params.bits);
 		block = xbloom_block_of(bit / XBLOOM_BLOCK_BITS);
 		if (!block)
 			return XBLOOM_ERROR;

@@ -74,16 +74,34 @@ XBLOOM_INLINE __u32 xbloom_split_test(const struct xbloom_block *block, __u64 h)
 
 /* ---- classic ---- */
 
+/* 2^64 / golden ratio, odd: spreads what it multiplies, and no two powers of it are the same. */
+#define XBLOOM_SPREAD 0x9e3779b97f4a7c15ULL
+
 /*
- * Double hashing over the ring of 64-bit numbers: probe i stands at start + i * step, scaled to
- * m bits. 64 bits rather than 32, because scaling 32-bit numbers to m near 2^32 would give some
- * bits twice the weight of others: half as many false positives again at m = 3e9. The step comes
- * from the low half of h, which has next to no say in the first position, spread by an odd constant
- * (2^64 / golden ratio) and made odd so that it never stands still.
+ * The probes of a key: double hashing over the ring of 64-bit numbers, with a step that is itself
+ * multiplied after each probe. Constant steps would do for common rates, but two keys whose starts
+ * and steps nearly agree then share all their probes: 100 keys at a rate of 1e-6 were measured at
+ * 5e-5. The ring has 64 bits and not 32, because scaling 32-bit numbers to m near 2^32 would give
+ * some bits twice the weight of others. The first step comes from the low half of h, which has next
+ * to no say in the first position, and is odd, so that it never comes to a stand.
  */
-XBLOOM_INLINE __u64 xbloom_classic_step(__u64 h)
+struct xbloom_probe {
+	__u64 at;
+	__u64 step;
+};
+
+XBLOOM_INLINE struct xbloom_probe xbloom_classic_first(__u64 h)
 {
-	return (xbloom_rotl64(h, 32) * 0x9e3779b97f4a7c15ULL) | 1;
+	return (struct xbloom_probe){
+		.at = h,
+		.step = (xbloom_rotl64(h, 32) * XBLOOM_SPREAD) | 1,
+	};
+}
+
+XBLOOM_INLINE void xbloom_classic_next(struct xbloom_probe *p)
+{
+	p->at += p->step;
+	p->step *= XBLOOM_SPREAD;
 }
 
 /* floor(x * bits / 2^64) for bits <= 2^32: the bit that a point x of the ring falls on. */
@@ -108,17 +126,17 @@ struct xbloom_geometry {
 XBLOOM_INLINE __u32 xbloom_test_hash(const struct xbloom_geometry *g,
 				     const struct xbloom_block *blocks, __u64 h)
 {
-	__u64 step, bit;
+	struct xbloom_probe p;
 	unsigned int i;
 
 	if (g->layout == XBLOOM_LAYOUT_SPLIT)
 		return xbloom_split_test(&blocks[xbloom_split_block(h, g->blocks)], h);
 
-	step = xbloom_classic_step(h);
-	for (i = 0; i < g->k; i++, h += step) {
+	p = xbloom_classic_first(h);
+	for (i = 0; i < g->k; i++, xbloom_classic_next(&p)) {
+		__u64 bit = xbloom_classic_bit(p.at, g->bits);
 		const volatile __u64 *word;
 
-		bit = xbloom_classic_bit(h, g->bits);
 		word = &blocks[bit / XBLOOM_BLOCK_BITS]
 				.w[bit / XBLOOM_WORD_BITS % XBLOOM_BLOCK_WORDS];
 		if (!(*word >> (bit % XBLOOM_WORD_BITS) & 1))
@@ -144,7 +162,7 @@ XBLOOM_INLINE __u32 xbloom_set_bit(__u64 *word, __u32 bit)
 XBLOOM_INLINE __u32 xbloom_set_hash(const struct xbloom_geometry *g, struct xbloom_block *blocks,
 				    __u64 h)
 {
-	__u64 step, bit;
+	struct xbloom_probe p;
 	__u32 changed = 0;
 	unsigned int i;
 
@@ -156,9 +174,10 @@ XBLOOM_INLINE __u32 xbloom_set_hash(const struct xbloom_geometry *g, struct xblo
 		return changed;
 	}
 
-	step = xbloom_classic_step(h);
-	for (i = 0; i < g->k; i++, h += step) {
-		bit = xbloom_classic_bit(h, g->bits);
+	p = xbloom_classic_first(h);
+	for (i = 0; i < g->k; i++, xbloom_classic_next(&p)) {
+		__u64 bit = xbloom_classic_bit(p.at, g->bits);
+
 		changed |= xbloom_set_bit(&blocks[bit / XBLOOM_BLOCK_BITS]
 						   .w[bit / XBLOOM_WORD_BITS % XBLOOM_BLOCK_WORDS],
 					  bit % XBLOOM_WORD_BITS);

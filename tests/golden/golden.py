@@ -201,7 +201,12 @@ def classic_positions(h, bits, k):
     high, low = divmod(h, 2**32)
     step = (low * 2**32 + high) * GOLDEN % 2**64
     step += 1 - step % 2
-    return [(h + i * step) % 2**64 * bits // 2**64 for i in range(k)]
+    positions = []
+    for _ in range(k):
+        positions.append(h * bits // 2**64)
+        h = (h + step) % 2**64
+        step = step * GOLDEN % 2**64
+    return positions
 
 
 # ---- what to ask ----

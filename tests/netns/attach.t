@@ -218,6 +218,9 @@ is "$(attached_mode s3)" native "trial: what was confirmed stays"
 ok "trial: with the watcher dead all pass after the deadline" wait_until 5 open_to_all
 is "$(($(now_ms) - start >= 2900))" 1 "trial: and not early"
 is "$(attached_mode s0)" native "trial: though the program is still there"
+is "$(xb show f --json | json devices.0.trial_left)" 0 "trial: show says that it is over"
+refused "trial: and it cannot be confirmed any more" "s0" xb attach --confirm-try s0
+ok "trial: all still pass" open_to_all
 expect 0 "trial: attach it for good" xb attach f s0
 ok "trial: it filters" filtered
 expect 0 "detach both" xb detach s0 s3
@@ -230,6 +233,28 @@ ok "trial: it filters" filtered
 foreign_is_back() { [ "$(attached_id s0)" = "$id" ]; }
 ok "trial: the foreign program comes back" wait_until 5 foreign_is_back
 ip link set dev s0 xdp off
+
+# A trial over a trial counts from the second; its end does not bring the first one back.
+expect 0 "trial: attach" xb attach f s0 --try 1
+expect 0 "trial: once more, for longer" xb attach f s0 --try 2s
+ok "trial: all trials end" wait_until 5 eval '! watchers >/dev/null'
+ok "trial: and nothing is attached" unattached s0
+
+# The command line of the trial again, with --confirm-try: the name is passed over.
+expect 0 "trial: attach" xb attach f s0 --try 1
+expect 0 "trial: confirm with the filter's name" xb attach f s0 --confirm-try
+refused "detach: a device that is named twice" "twice" xb detach s0 s0
+is "$(attached_mode s0)" native "detach: and it stays"
+expect 0 "detach" xb detach s0
+
+# A live filter that is pinned elsewhere is no entry program without a filter.
+mkdir $T/elsewhere && mount -t bpf bpf $T/elsewhere
+expect 0 "elsewhere: create" env XDP_BLOOM_BPFFS=$T/elsewhere "$XDP_BLOOM" create e --items 5
+expect 0 "elsewhere: attach" env XDP_BLOOM_BPFFS=$T/elsewhere "$XDP_BLOOM" attach e s0
+refused "elsewhere: it is not adopted" "elsewhere|pinned" xb attach f s0
+expect 0 "elsewhere: destroy" env XDP_BLOOM_BPFFS=$T/elsewhere "$XDP_BLOOM" destroy e
+ok "elsewhere: nothing is attached" unattached s0
+umount $T/elsewhere
 
 # Detaching during a trial ends it, and what others attach meanwhile is left alone.
 expect 0 "trial: attach" xb attach f s0 --try 1

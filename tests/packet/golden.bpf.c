@@ -49,13 +49,12 @@ int golden_split(struct xdp_md *ctx)
 SEC("xdp")
 int golden_classic(struct xdp_md *ctx)
 {
-	__u64 step = xbloom_classic_step(question.hash);
-	__u64 x = question.hash;
+	struct xbloom_probe p = xbloom_classic_first(question.hash);
 	unsigned int i;
 
 	(void)ctx;
-	for (i = 0; i < XBLOOM_CLASSIC_K_MAX; i++, x += step)
-		answer.classic_bit[i] = xbloom_classic_bit(x, question.bits);
+	for (i = 0; i < XBLOOM_CLASSIC_K_MAX; i++, xbloom_classic_next(&p))
+		answer.classic_bit[i] = xbloom_classic_bit(p.at, question.bits);
 	return XDP_PASS;
 }
 

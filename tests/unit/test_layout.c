@@ -102,8 +102,11 @@ static unsigned int positions(const struct xbloom_geometry *g, uint64_t h, uint6
 	step = (low * (1ULL << 32) + high) * 0x9e3779b97f4a7c15ULL;
 	if (step % 2 == 0)
 		step++;
-	for (i = 0; i < g->k; i++)
-		out[i] = (uint64_t)((one * (h + i * step)) * g->bits / (one << 64));
+	for (i = 0; i < g->k; i++) {
+		out[i] = (uint64_t)((one * h) * g->bits / (one << 64));
+		h += step;
+		step *= 0x9e3779b97f4a7c15ULL;
+	}
 	return g->k;
 }
 
