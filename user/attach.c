@@ -193,9 +193,16 @@ int xbloom_devices(const struct xbloom *f, struct xbloom_device **devices, size_
 		struct xbloom_device *more;
 		struct occupant o;
 
+		ret = look(all[i].if_index, &o);
 		/* A device may go while we look at the others. */
-		if (look(all[i].if_index, &o))
+		if (ret == -ENODEV) {
+			ret = 0;
 			continue;
+		}
+		if (ret) {
+			xbloom_fail_errno(err, ret, "cannot ask what runs on %s", all[i].if_name);
+			break;
+		}
 		if (o.fd >= 0 && o.slots_id == slots_id) {
 			more = reallocarray(list, count + 1, sizeof(*list));
 			if (!more) {
@@ -279,6 +286,15 @@ static const char *kernel_words(const struct xbloom_libbpf_log *log, int code)
 	return strerror(-code);
 }
 
+static int not_changed(const char *device, int code, const struct xbloom_libbpf_log *log,
+		       struct xbloom_error *err)
+{
+	if (code == -EPERM || code == -EACCES)
+		return xbloom_fail_errno(err, code, "cannot change what runs on %s", device);
+	return xbloom_fail(err, code, "cannot change what runs on %s: %s", device,
+			   kernel_words(log, code));
+}
+
 /* A device that is to be changed, and what it takes to change it back. */
 struct target {
 	const char *name;
@@ -327,6 +343,27 @@ static void notice(const struct xbloom_attach_options *opts, const char *format,
 /* ---- attach ---- */
 
 /* May what is there be replaced? 0 yes, 1 it is us already, or an error. */
+static int judge_own(const struct xbloom *f, const char *device, const struct occupant *o,
+		     const struct xbloom_attach_options *opts, struct xbloom_error *err)
+{
+	bool same_mode = opts->mode == XBLOOM_MODE_AUTO || opts->mode == mode_of(o->flags);
+
+	if (!opts->try_seconds)
+		return !o->trial && same_mode;
+	if (!o->trial)
+		return xbloom_fail(err, -EBUSY,
+				   "%s runs filter %s for good already: detach it before a trial",
+				   device, xbloom_meta(f)->name);
+	/* What it will put back is known to its watch alone. */
+	if (trial_left(o) > 0)
+		return xbloom_fail(
+			err, -EBUSY,
+			"a trial is running on %s: confirm it (--confirm-try) or detach it "
+			"before another",
+			device);
+	return 0;
+}
+
 static int judge(struct xbloom *f, const char *device, const struct occupant *o,
 		 const struct xbloom_attach_options *opts, struct xbloom_error *err)
 {
@@ -334,26 +371,9 @@ static int judge(struct xbloom *f, const char *device, const struct occupant *o,
 
 	if (o->fd < 0)
 		return 0;
-	if (o->slots_id && o->slots_id == own_slots_id(f)) {
-		bool same_mode = opts->mode == XBLOOM_MODE_AUTO || opts->mode == mode_of(o->flags);
-
-		if (o->trial || (!same_mode && !opts->try_seconds))
-			return 0;
-		if (opts->try_seconds)
-			return xbloom_fail(err, -EBUSY,
-					   "%s runs filter %s for good already: detach it before a "
-					   "trial",
-					   device, xbloom_meta(f)->name);
-		return 1;
-	}
-	if (o->slots_id && filter_with_slots(o->slots_id, other)) {
-		if (opts->force)
-			return 0;
-		return xbloom_fail(err, -EBUSY,
-				   "%s runs filter %s: xdp-bloom detach %s first, or --force",
-				   device, other, device);
-	}
-	if (o->slots_id) {
+	if (o->slots_id && o->slots_id == own_slots_id(f))
+		return judge_own(f, device, o, opts, err);
+	if (o->slots_id && !o->slot_filled) {
 		notice(opts,
 		       "%s: adopted the entry program (id %u) that was attached without a filter",
 		       device, o->id);
@@ -361,6 +381,16 @@ static int judge(struct xbloom *f, const char *device, const struct occupant *o,
 	}
 	if (opts->force)
 		return 0;
+	if (o->slots_id && filter_with_slots(o->slots_id, other))
+		return xbloom_fail(err, -EBUSY,
+				   "%s runs filter %s: xdp-bloom detach %s first, or --force",
+				   device, other, device);
+	if (o->slots_id)
+		return xbloom_fail(
+			err, -EBUSY,
+			"%s runs a filter that is pinned elsewhere, %s (id %u): xdp-bloom "
+			"detach %s first, or --force",
+			device, o->name, o->id, device);
 	return xbloom_fail(err, -EBUSY,
 			   "%s runs another XDP program, %s (id %u): detach that first, or --force "
 			   "to replace it",
@@ -393,6 +423,11 @@ static int refused(const char *device, enum xbloom_mode mode, int code,
 {
 	if (code == -EPERM || code == -EACCES)
 		return xbloom_fail_errno(err, code, "cannot attach to %s", device);
+	if (code == -EBUSY || code == -EEXIST)
+		return xbloom_fail(
+			err, code,
+			"what runs on %s was changed meanwhile, or is held by a bpf_link: %s",
+			device, kernel_words(log, code));
 	if (mode == XBLOOM_MODE_GENERIC)
 		return xbloom_fail(err, code, "%s refuses generic mode: %s", device,
 				   kernel_words(log, code));
@@ -406,10 +441,10 @@ static int refused(const char *device, enum xbloom_mode mode, int code,
 static int attach_one(const char *device, unsigned int ifindex, int prog, const struct occupant *o,
 		      const struct xbloom_attach_options *opts, struct xbloom_error *err)
 {
-	struct xbloom_libbpf_log log;
+	struct xbloom_libbpf_log log, generic_log;
 	enum xbloom_mode mode = opts->mode;
 	uint32_t flags;
-	int ret;
+	int ret, native;
 
 	if (mode == XBLOOM_MODE_AUTO && o->fd >= 0 && o->slots_id)
 		mode = mode_of(o->flags);
@@ -421,10 +456,13 @@ static int attach_one(const char *device, unsigned int ifindex, int prog, const 
 	    ret == -EEXIST || ret == -EPERM)
 		return refused(device, mode, ret, &log, err);
 
+	native = ret;
+	ret = attach_mode(ifindex, prog, o, XDP_FLAGS_SKB_MODE, &generic_log);
+	if (ret)
+		return refused(device, XBLOOM_MODE_GENERIC, ret, &generic_log, err);
 	notice(opts, "%s refuses native mode: %s; attached in generic mode, which is slower",
-	       device, kernel_words(&log, ret));
-	ret = attach_mode(ifindex, prog, o, XDP_FLAGS_SKB_MODE, &log);
-	return ret ? refused(device, XBLOOM_MODE_GENERIC, ret, &log, err) : 0;
+	       device, kernel_words(&log, native));
+	return 0;
 }
 
 /* A device that takes VLAN tags off the frame hides them from a key with vlan. */
@@ -482,10 +520,17 @@ static void keep_only(int *fds, size_t n)
 	close_range(from, ~0u, 0);
 }
 
-/* What a trial's end puts back: not an earlier trial, which would then never end. */
+/*
+ * What a trial's end puts back: not a trial of before, which is over, and not the entry program of
+ * a filter that was destroyed meanwhile.
+ */
 static int restored(const struct target *t)
 {
-	return t->before.trial ? -1 : t->before.fd;
+	struct occupant o = { .fd = t->before.fd };
+
+	if (o.fd < 0 || t->before.trial || identify(&o))
+		return -1;
+	return t->before.slot_filled && !o.slot_filled ? -1 : o.fd;
 }
 
 struct trial {
@@ -544,10 +589,10 @@ static void watch_trial(const struct trial *t, struct xbloom *f, int go)
 static int start_watch(const struct trial *t, struct xbloom *f, int *cancel,
 		       struct xbloom_error *err)
 {
-	int pipe_fds[2], status;
+	int pipe_fds[2], status = 0;
 	pid_t child;
 
-	if (pipe2(pipe_fds, O_CLOEXEC))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pipe_fds))
 		return xbloom_fail_errno(err, -errno, "cannot start the trial's watch");
 	child = fork();
 	if (!child) {
@@ -560,7 +605,12 @@ static int start_watch(const struct trial *t, struct xbloom *f, int *cancel,
 		watch_trial(t, f, pipe_fds[0]);
 	}
 	close(pipe_fds[0]);
-	if (child < 0 || waitpid(child, &status, 0) != child || status) {
+	while (child > 0 && waitpid(child, &status, 0) < 0) {
+		/* Who ignores SIGCHLD is not told; the program has its deadline in any case. */
+		if (errno != EINTR)
+			break;
+	}
+	if (child < 0 || status) {
 		close(pipe_fds[1]);
 		return xbloom_fail(err, -EAGAIN, "cannot start the trial's watch: no process");
 	}
@@ -655,7 +705,7 @@ static int attach_on_trial(struct xbloom *f, struct target *targets, size_t n,
 	if (ret)
 		return ret;
 	ret = attach_targets(f, targets, n, prog, opts, err);
-	if (ret && write(cancel, "x", 1) != 1)
+	if (ret && send(cancel, "x", 1, MSG_NOSIGNAL) != 1)
 		notice(opts,
 		       "the trial's watch could not be called off; it will find nothing to do");
 	return ret;
@@ -682,115 +732,137 @@ int xbloom_attach(struct xbloom *f, const char *const *devices, size_t n,
 	return ret;
 }
 
-static int not_changed(const char *device, int code, const struct xbloom_libbpf_log *log,
-		       struct xbloom_error *err)
-{
-	if (code == -EPERM || code == -EACCES)
-		return xbloom_fail_errno(err, code, "cannot change what runs on %s", device);
-	return xbloom_fail(err, code, "cannot change what runs on %s: %s", device,
-			   kernel_words(log, code));
-}
+/* What is to become of a device that has this on it: a program, -1 for none, or an error in *err. */
+struct outcome {
+	int ret;
+	int prog; /* owned */
+};
+typedef struct outcome (*outcome_fn)(const char *device, const struct occupant *o,
+				     struct xbloom_error *err);
 
-/*
- * Apply `step` to each device, after `check` has found no fault with any: several devices are
- * changed together or, as far as can be known before, not at all.
- */
-typedef int (*device_fn)(const char *device, unsigned int ifindex, const struct occupant *o,
-			 struct xbloom_error *err);
-
-static int for_each_device(const char *const *devices, size_t n, device_fn fn,
-			   struct xbloom_error *err)
+static int look_at_outcomes(const char *const *devices, size_t n, outcome_fn fn,
+			    struct target *targets, int *progs, struct xbloom_error *err)
 {
 	size_t i;
 	int ret = refuse_twice(devices, n, err);
 
 	for (i = 0; i < n && !ret; i++) {
-		unsigned int ifindex;
-		struct occupant o;
+		struct target *t = &targets[i];
+		struct outcome o;
 
-		ret = device_index(devices[i], &ifindex, err);
+		t->name = devices[i];
+		ret = device_index(t->name, &t->ifindex, err);
 		if (!ret)
-			ret = look_or_fail(devices[i], ifindex, &o, err);
+			ret = look_or_fail(t->name, t->ifindex, &t->before, err);
 		if (ret)
 			break;
-		ret = fn(devices[i], ifindex, &o, err);
-		xbloom_close_fd(&o.fd);
+		o = fn(t->name, &t->before, err);
+		ret = o.ret;
+		progs[i] = o.prog;
 	}
 	return ret;
 }
 
-static int check_trial(const char *device, unsigned int ifindex, const struct occupant *o,
-		       struct xbloom_error *err)
-{
-	char name[XBLOOM_NAME_MAX];
-
-	(void)ifindex;
-	if (o->fd >= 0 && o->trial && trial_left(o) > 0 && filter_with_slots(o->slots_id, name))
-		return 0;
-	return xbloom_fail(err, -ENOENT,
-			   "no trial is running on %s: it was confirmed, or it has ended", device);
-}
-
-static int confirm_trial(const char *device, unsigned int ifindex, const struct occupant *o,
-			 struct xbloom_error *err)
+/* Put what was there back on the first n: the programs in progs, or nothing, are there now. */
+static void change_back(const struct target *targets, const int *progs, size_t n)
 {
 	struct xbloom_libbpf_log log;
+
+	while (n--)
+		change(targets[n].ifindex, targets[n].before.fd, progs[n], targets[n].before.flags,
+		       &log);
+}
+
+/* Change all n devices, or none. */
+static int change_all(const struct target *targets, const int *progs, size_t n,
+		      struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	size_t i;
+	int ret;
+
+	for (i = 0; i < n; i++) {
+		const struct target *t = &targets[i];
+
+		ret = change(t->ifindex, progs[i], t->before.fd, t->before.flags, &log);
+		if (ret) {
+			not_changed(t->name, ret, &log, err);
+			change_back(targets, progs, i);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static int settle_devices(const char *const *devices, size_t n, outcome_fn fn,
+			  struct xbloom_error *err)
+{
+	AUTO_FREE struct target *targets = calloc(n + 1, sizeof(*targets));
+	AUTO_FREE int *progs = calloc(n + 1, sizeof(*progs));
+	size_t i;
+	int ret;
+
+	if (!targets || !progs)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	for (i = 0; i < n; i++)
+		targets[i].before.fd = progs[i] = -1;
+	ret = look_at_outcomes(devices, n, fn, targets, progs, err);
+	if (!ret)
+		ret = change_all(targets, progs, n, err);
+	for (i = 0; i < n; i++) {
+		xbloom_close_fd(&targets[i].before.fd);
+		xbloom_close_fd(&progs[i]);
+	}
+	return ret;
+}
+
+static struct outcome confirmed(const char *device, const struct occupant *o,
+				struct xbloom_error *err)
+{
 	char name[XBLOOM_NAME_MAX];
 	char path[XBLOOM_PATH_MAX];
-	AUTO_CLOSE int prog = -1;
-	int ret = check_trial(device, ifindex, o, err);
+	struct outcome out = { .prog = -1 };
 
-	if (ret || !filter_with_slots(o->slots_id, name))
-		return ret;
-	ret = xbloom_pin_path(path, name, false, XBLOOM_PIN_PROG, err);
-	if (ret)
-		return ret;
-	prog = bpf_obj_get(path);
-	if (prog < 0)
-		return xbloom_fail_errno(err, -errno, "cannot open %s", path);
-	ret = change(ifindex, prog, o->fd, o->flags, &log);
-	return ret ? not_changed(device, ret, &log, err) : 0;
+	if (o->fd < 0 || !o->trial || trial_left(o) <= 0 || !filter_with_slots(o->slots_id, name)) {
+		out.ret = xbloom_fail(
+			err, -ENOENT,
+			"no trial is running on %s: it was confirmed, or it has ended", device);
+		return out;
+	}
+	out.ret = xbloom_pin_path(path, name, false, XBLOOM_PIN_PROG, err);
+	if (out.ret)
+		return out;
+	out.prog = bpf_obj_get(path);
+	if (out.prog < 0)
+		out.ret = xbloom_fail_errno(err, -errno, "cannot open %s", path);
+	return out;
 }
 
 int xbloom_confirm_try(const char *const *devices, size_t n, struct xbloom_error *err)
 {
-	int ret = for_each_device(devices, n, check_trial, err);
-
-	return ret ? ret : for_each_device(devices, n, confirm_trial, err);
+	return settle_devices(devices, n, confirmed, err);
 }
 
-static int check_ours(const char *device, unsigned int ifindex, const struct occupant *o,
-		      struct xbloom_error *err)
+static struct outcome detached(const char *device, const struct occupant *o,
+			       struct xbloom_error *err)
 {
-	(void)ifindex;
+	struct outcome out = { .prog = -1 };
+
 	if (o->fd < 0)
-		return xbloom_fail(err, -ENOENT, "%s runs no XDP program", device);
-	if (o->slots_id)
-		return 0;
-	return xbloom_fail(
-		err, -EBUSY,
-		"%s runs another XDP program, %s (id %u), and it stays: ip link set dev %s "
-		"xdp off removes it",
-		device, o->name[0] ? o->name : "without a name", o->id, device);
-}
-
-static int detach_one(const char *device, unsigned int ifindex, const struct occupant *o,
-		      struct xbloom_error *err)
-{
-	struct xbloom_libbpf_log log;
-	int ret = check_ours(device, ifindex, o, err);
-
-	if (ret)
-		return ret;
-	ret = change(ifindex, -1, o->fd, o->flags, &log);
-	return ret ? not_changed(device, ret, &log, err) : 0;
+		out.ret = xbloom_fail(err, -ENOENT, "%s runs no XDP program", device);
+	else if (!o->slots_id)
+		out.ret = xbloom_fail(
+			err, -EBUSY,
+			"%s runs another XDP program, %s (id %u), and it stays: ip link set dev %s "
+			"%s off removes it",
+			device, o->name[0] ? o->name : "without a name", o->id, device,
+			o->flags == XDP_FLAGS_SKB_MODE ? "xdpgeneric" : "xdp");
+	return out;
 }
 
 int xbloom_detach(const char *const *devices, size_t n, struct xbloom_error *err)
 {
-	int ret = for_each_device(devices, n, check_ours, err);
-
-	return ret ? ret : for_each_device(devices, n, detach_one, err);
+	return settle_devices(devices, n, detached, err);
 }
 
 uint32_t xbloom_slots_of_prog(int prog_fd)
@@ -800,27 +872,58 @@ uint32_t xbloom_slots_of_prog(int prog_fd)
 	return identify(&o) ? 0 : o.slots_id;
 }
 
+/* Add the device to the targets if what runs there goes through these slots. */
+static int collect_attached(const char *name, unsigned int ifindex, uint32_t slots_id,
+			    struct target *targets, size_t *n, struct xbloom_error *err)
+{
+	struct target t = { .name = name, .ifindex = ifindex };
+	int ret = look(ifindex, &t.before);
+
+	/* A device may go while we look at the others. */
+	if (ret)
+		return ret == -ENODEV
+			       ? 0
+			       : xbloom_fail_errno(err, ret, "cannot ask what runs on %s", name);
+	if (t.before.fd >= 0 && t.before.slots_id == slots_id)
+		targets[(*n)++] = t;
+	else
+		xbloom_close_fd(&t.before.fd);
+	return 0;
+}
+
+static int detach_listed(const struct if_nameindex *all, uint32_t slots_id,
+			 struct xbloom_error *err)
+{
+	AUTO_FREE struct target *targets = NULL;
+	AUTO_FREE int *progs = NULL;
+	size_t i, total = 0, n = 0;
+	int ret = 0;
+
+	while (all[total].if_index)
+		total++;
+	targets = calloc(total + 1, sizeof(*targets));
+	progs = calloc(total + 1, sizeof(*progs));
+	if (!targets || !progs)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	for (i = 0; i < total && !ret; i++) {
+		progs[i] = -1;
+		ret = collect_attached(all[i].if_name, all[i].if_index, slots_id, targets, &n, err);
+	}
+	if (!ret)
+		ret = change_all(targets, progs, n, err);
+	for (i = 0; i < n; i++)
+		xbloom_close_fd(&targets[i].before.fd);
+	return ret;
+}
+
 int xbloom_detach_all(uint32_t slots_id, struct xbloom_error *err)
 {
 	struct if_nameindex *all = if_nameindex();
-	struct xbloom_libbpf_log log;
-	size_t i;
-	int ret = 0;
+	int ret;
 
 	if (!all)
 		return xbloom_fail_errno(err, -errno, "cannot list the devices");
-	for (i = 0; all[i].if_index && !ret; i++) {
-		struct occupant o;
-
-		if (look(all[i].if_index, &o))
-			continue;
-		if (o.fd >= 0 && o.slots_id && o.slots_id == slots_id) {
-			ret = change(all[i].if_index, -1, o.fd, o.flags, &log);
-			if (ret)
-				ret = not_changed(all[i].if_name, ret, &log, err);
-		}
-		xbloom_close_fd(&o.fd);
-	}
+	ret = detach_listed(all, slots_id, err);
 	if_freenameindex(all);
 	return ret;
 }

@@ -39,7 +39,7 @@ static const char *what_to_do(int code)
 	switch (-code) {
 	case EPERM:
 	case EACCES:
-		return " (needs root: CAP_BPF, CAP_NET_ADMIN and the rights to the bpf file "
+		return " (needs root, or CAP_SYS_ADMIN, CAP_NET_ADMIN and rights to the bpf file "
 		       "system)";
 	case ENOMEM:
 		return " (more memory, or fewer bits: --bits-per-key, --fp)";
@@ -81,7 +81,7 @@ __attribute__((format(printf, 2, 0))) static int keep(enum libbpf_print_level le
 	text[strcspn(text, "\n")] = '\0';
 	/* The first warning is the cause; those after it say what failed because of it. */
 	if (!is_noise(text) && !listener->text[0])
-		memcpy(listener->text, text, sizeof(text));
+		snprintf(listener->text, sizeof(listener->text), "%s", text);
 	return 0;
 }
 
@@ -90,12 +90,13 @@ void xbloom_libbpf_listen(struct xbloom_libbpf_log *log)
 	log->text[0] = '\0';
 	log->outer = listener;
 	listener = log;
-	libbpf_set_print(keep);
+	log->printer = libbpf_set_print(keep);
 }
 
 void xbloom_libbpf_ignore(struct xbloom_libbpf_log *log)
 {
 	listener = log->outer;
+	libbpf_set_print(log->printer);
 }
 
 void xbloom_close_fd(int *fd)

@@ -101,6 +101,10 @@ static int map_all(struct xbloom *f, struct xbloom_error *err)
 				 (void **)&f->meta);
 	}
 	if (!ret && !f->blocks && f->geometry.blocks) {
+		if (f->geometry.blocks > (SIZE_MAX >> 1) / XBLOOM_BLOCK_BYTES)
+			return xbloom_fail(err, -EFBIG,
+					   "filter %s is larger than this tool's address space",
+					   f->name);
 		f->blocks_len = page_round(f->geometry.blocks * XBLOOM_BLOCK_BYTES);
 		ret = map_memory(f->fd[XBLOOM_PIN_FILTER], f->blocks_len, f->writable,
 				 (void **)&f->blocks);
@@ -448,12 +452,14 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	xbloom_building_entry(entry, name);
 	ret = sweep_building(name, err);
 	if (!ret)
-		ret = make_room(rootfd, name, opts, err);
+		ret = xbloom_available(name, err);
 	if (!ret)
 		ret = build(f, size, rules, key, hashes, opts, err);
-	if (ret)
-		goto out_remove;
-	ret = check_cancelled(opts, err);
+	if (!ret)
+		ret = check_cancelled(opts, err);
+	/* Only now: a damaged filter may still be at work on a device. */
+	if (!ret)
+		ret = make_room(rootfd, name, opts, err);
 	if (ret)
 		goto out_remove;
 	if (renameat(rootfd, entry, rootfd, name)) {
@@ -559,7 +565,7 @@ static bool geometry_is_sane(const struct xbloom_geometry *g)
 	if (g->blocks < 1 || g->blocks > XBLOOM_BLOCKS_MAX)
 		return false;
 	if (g->layout == XBLOOM_LAYOUT_SPLIT)
-		return g->k == XBLOOM_SPLIT_K;
+		return g->k == XBLOOM_SPLIT_K && g->bits == g->blocks * XBLOOM_BLOCK_BITS;
 	return g->layout == XBLOOM_LAYOUT_CLASSIC && g->k >= 1 && g->k <= XBLOOM_CLASSIC_K_MAX &&
 	       g->bits >= 1 && g->bits <= XBLOOM_CLASSIC_BITS_MAX &&
 	       g->bits <= g->blocks * XBLOOM_BLOCK_BITS;
@@ -575,7 +581,9 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 		.layout = p->layout,
 		.k = p->k,
 	};
-	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL)
+	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
+	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity ||
+	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
 		    f->geometry.blocks))
@@ -607,28 +615,20 @@ static int open_all(struct xbloom *f, struct xbloom_error *err)
 	return ret;
 }
 
-int xbloom_open(const char *name, unsigned int flags, const struct xbloom_options *opts,
-		struct xbloom **out, struct xbloom_error *err)
+/* One attempt; *moved: the directory was not NAME's any more at the end of it. */
+static int try_open(const char *name, bool writable, int rootfd, const struct xbloom_options *opts,
+		    struct xbloom **out, bool *moved, struct xbloom_error *err)
 {
-	bool writable = flags & XBLOOM_OPEN_WRITE;
-	AUTO_CLOSE int rootfd = -1;
-	struct xbloom *f;
-	int ret;
+	struct xbloom *f = new_filter(name, writable);
+	int ret = 0;
 
-	ret = xbloom_name_check(name, err);
-	if (!ret)
-		ret = xbloom_root_open(false, &rootfd, err);
-	if (ret == -ENOENT)
-		return xbloom_fail(err, ret, "there is no filter %s, nor any other", name);
-	if (ret)
-		return ret;
-	f = new_filter(name, writable);
 	if (!f)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
 	f->dir_fd = openat(rootfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (f->dir_fd < 0) {
-		ret = errno == ENOENT
-			      ? no_such(rootfd, name, err)
+		ret = errno == ENOENT ? no_such(rootfd, name, err)
+		      : errno == ENOTDIR
+			      ? damaged(name, "not a directory", err)
 			      : xbloom_fail_errno(err, -errno, "cannot open filter %s", name);
 		goto out_close;
 	}
@@ -640,6 +640,7 @@ int xbloom_open(const char *name, unsigned int flags, const struct xbloom_option
 			goto out_close;
 	}
 	ret = open_all(f, err);
+	*moved = !xbloom_still_at(f->dir_fd, rootfd, name);
 	/* Somebody died in a change: it was made or it was not, and the record must say which. */
 	if (!ret && writable && f->meta->pending)
 		settle(f);
@@ -651,6 +652,41 @@ int xbloom_open(const char *name, unsigned int flags, const struct xbloom_option
 out_close:
 	xbloom_close(f);
 	return ret;
+}
+
+/* Each attempt meets another destroy and create of the name; nobody does that so often. */
+#define OPEN_ATTEMPTS 100
+
+int xbloom_open(const char *name, unsigned int flags, const struct xbloom_options *opts,
+		struct xbloom **out, struct xbloom_error *err)
+{
+	AUTO_CLOSE int rootfd = -1;
+	bool moved = true;
+	int i, ret;
+
+	ret = xbloom_name_check(name, err);
+	if (!ret)
+		ret = xbloom_root_open(false, &rootfd, err);
+	if (ret == -ENOENT)
+		return xbloom_fail(err, ret, "there is no filter %s, nor any other", name);
+	/*
+	 * A reader holds no lock, and pins are opened by path: when the filter was replaced between
+	 * two of them, they are of two filters, and their answers would be nobody's.
+	 */
+	for (i = 0; i < OPEN_ATTEMPTS && moved && !ret; i++) {
+		struct xbloom *f = NULL;
+
+		moved = false;
+		ret = try_open(name, flags & XBLOOM_OPEN_WRITE, rootfd, opts, &f, &moved, err);
+		if (!moved) {
+			*out = f;
+			return ret;
+		}
+		xbloom_close(f);
+		ret = 0;
+	}
+	return ret ? ret
+		   : xbloom_fail(err, -EAGAIN, "filter %s is being replaced again and again", name);
 }
 
 /* ---- what an open filter says ---- */
@@ -745,6 +781,7 @@ int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct 
 {
 	struct xbloom_meta *m = f->meta;
 	AUTO_CLOSE int prog = -1;
+	uint32_t id;
 	int ret;
 
 	if (rules->fields != m->params.fields)
@@ -757,7 +794,10 @@ int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct 
 	prog = load_slot(f, m->next, err);
 	if (prog < 0)
 		return prog;
-	__atomic_store_n(&m->pending, prog_id(prog), __ATOMIC_RELEASE);
+	id = prog_id(prog);
+	if (!id)
+		return xbloom_fail(err, -EIO, "the new program of %s has no id", f->name);
+	__atomic_store_n(&m->pending, id, __ATOMIC_RELEASE);
 	ret = fill_slot(f, prog, err);
 	settle(f);
 	return ret;
@@ -813,6 +853,10 @@ void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge)
 	gauge->ones = ones;
 	/* A key takes each bit of m with probability k/m: ones = m (1 - e^(-kn/m)), solved for n. */
 	gauge->estimated = ones ? -m / g->k * log1p(-(double)ones / m) : 0;
+	if (g->layout == XBLOOM_LAYOUT_SPLIT && ones)
+		gauge->fp_predicted =
+			fmin(1, gauge->fp_predicted +
+					xbloom_split_floor(gauge->estimated / (double)g->blocks));
 	gauge->load = (double)f->meta->inserted / (double)f->meta->capacity;
 }
 
@@ -911,20 +955,20 @@ static uint32_t map_id(int fd)
  * slots map, or by the entry program that jumps through it. With both gone its program is on its
  * own: it lets everything pass, and can be adopted or detached.
  */
-static int detach_everywhere(const char *name, struct xbloom_error *err)
+int xbloom_detach_entry(const char *entry, struct xbloom_error *err)
 {
 	char path[XBLOOM_PATH_MAX];
 	AUTO_CLOSE int slots = -1;
 	AUTO_CLOSE int prog = -1;
 	uint32_t slots_id = 0;
-	int ret = xbloom_pin_path(path, name, false, XBLOOM_PIN_SLOTS, err);
+	int ret = xbloom_pin_path(path, entry, false, XBLOOM_PIN_SLOTS, err);
 
 	if (ret)
 		return ret;
 	slots = bpf_obj_get(path);
 	if (slots >= 0) {
 		slots_id = map_id(slots);
-	} else if (!xbloom_pin_path(path, name, false, XBLOOM_PIN_PROG, NULL)) {
+	} else if (!xbloom_pin_path(path, entry, false, XBLOOM_PIN_PROG, NULL)) {
 		prog = bpf_obj_get(path);
 		if (prog >= 0)
 			slots_id = xbloom_slots_of_prog(prog);
@@ -969,6 +1013,8 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 	dirfd = openat(rootfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dirfd < 0 && errno == ENOENT)
 		return destroy_leftover(rootfd, name, err);
+	if (dirfd < 0 && errno == ENOTDIR) /* some pin of that name: no filter, but in its place */
+		return xbloom_remove_dir(rootfd, name, err);
 	xbloom_sweep(rootfd);
 	if (dirfd < 0)
 		return xbloom_fail_errno(err, -errno, "cannot open filter %s", name);
@@ -977,11 +1023,16 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 		return ret;
 	if (!xbloom_still_at(dirfd, rootfd, name))
 		return xbloom_fail(err, -ENOENT, "filter %s was destroyed meanwhile", name);
-	ret = detach_everywhere(name, err);
-	if (ret)
-		return ret;
+	/* The name goes first: if it will not, nothing has changed. */
 	xbloom_trash_entry(trash, name);
 	if (renameat(rootfd, name, rootfd, trash))
 		return xbloom_fail_errno(err, -errno, "cannot remove filter %s", name);
+	ret = xbloom_detach_entry(trash, err);
+	if (ret) {
+		if (renameat(rootfd, trash, rootfd, name))
+			return xbloom_fail_errno(err, -errno, "cannot give %s its name back",
+						 trash);
+		return ret;
+	}
 	return xbloom_remove_dir(rootfd, trash, err);
 }

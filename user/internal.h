@@ -5,6 +5,10 @@
 #ifndef XBLOOM_INTERNAL_H
 #define XBLOOM_INTERNAL_H
 
+#include <stdarg.h>
+
+#include <bpf/libbpf.h>
+
 #include "libxbloom.h"
 
 /* ---- error.c ---- */
@@ -18,15 +22,21 @@ int xbloom_fail_errno(struct xbloom_error *err, int code, const char *format, ..
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * While a libbpf call is made, keep the last thing it said (it carries the kernel's own words
+ * While a libbpf call is made, keep the first thing it said (it carries the kernel's own words
  * from netlink and the verifier) instead of letting it print.
  */
 struct xbloom_libbpf_log {
 	char text[256];
 	struct xbloom_libbpf_log *outer;
+	int (*printer)(enum libbpf_print_level, const char *, va_list); /* the caller's own */
 };
 void xbloom_libbpf_listen(struct xbloom_libbpf_log *log);
 void xbloom_libbpf_ignore(struct xbloom_libbpf_log *log);
+
+/* ---- rate.c ---- */
+
+/* The part of a split filter's rate that no number of bits removes. */
+double xbloom_split_floor(double keys_per_block);
 
 /* ---- cleanup, for __attribute__((cleanup)) ---- */
 
@@ -101,6 +111,9 @@ int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbl
 
 int xbloom_slots_fd(const struct xbloom *f);
 int xbloom_stats_fd(const struct xbloom *f);
+
+/* Detach what the pins in this entry of the root directory still identify. */
+int xbloom_detach_entry(const char *entry, struct xbloom_error *err);
 
 /* ---- attach.c ---- */
 

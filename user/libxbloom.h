@@ -6,7 +6,8 @@
  *  - A function that can fail returns 0 (or a count) on success and a negative errno otherwise,
  *    and then *err holds one line that says what is wrong, where, and what to do.
  *  - The library never prints and never exits. It keeps no state of its own but one thread-local
- *    pointer that collects what libbpf has to say during a call.
+ *    pointer that collects what libbpf has to say during a call; for that time it takes the place
+ *    of the process's libbpf print function.
  *  - Strings that come back through a struct are inside that struct; memory that comes back
  *    through a pointer is freed by the named function.
  *  - Sizes are bytes, counts and bits are 64-bit, rates are 0..1, times are seconds.
@@ -43,7 +44,7 @@ struct xbloom_error {
 
 /*
  * The false positive rate of a split filter at `bits_per_key` (> 0) bits a key:
- * sum over i of Poisson(i; 512/c) * (1-(1-1/64)^i)^8. At 10 bits: 0.010490.
+ * sum over i of Poisson(i; 512/c) * (1-(1-1/64)^i)^8, and 512/c / 2^32. At 10 bits: 0.010490.
  */
 double xbloom_rate_split(double bits_per_key);
 

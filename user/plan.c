@@ -188,6 +188,12 @@ int xbloom_plan(const struct xbloom_size_request *req, struct xbloom_size *size,
 		.bits_per_key = (double)g.bits / (double)req->items,
 		.fp = xbloom_rate(&g, req->items),
 	};
+	if (size->fp > XBLOOM_FP_MAX)
+		return xbloom_fail(
+			err, -EINVAL,
+			"%g bits per key call %.3g %% of absent keys maybe; a filter that is "
+			"wrong more than half the time is none: more bits",
+			size->bits_per_key, size->fp * 100);
 	size->fp_target = req->bits_per_key != 0 ? size->fp : wanted_fp(req);
 	return 0;
 }

@@ -16,6 +16,16 @@
 /* Keys per block from which every bit is set: 8 e^(-mean/64) is then below 1e-27. */
 #define HOPELESS_MEAN 4096
 
+/*
+ * A key's bits within its block come from 32 bits of its hash, so an absent key takes exactly the
+ * bits of one of its block's keys with a chance of one in 2^32 each. Nothing at 1 % (1e-8), it is
+ * most of 1e-9.
+ */
+double xbloom_split_floor(double keys_per_block)
+{
+	return ldexp(keys_per_block, -32);
+}
+
 double xbloom_rate_split(double bits_per_key)
 {
 	double mean = XBLOOM_BLOCK_BITS / bits_per_key;
@@ -35,6 +45,7 @@ double xbloom_rate_split(double bits_per_key)
 
 		sum += poisson * pow(fill, XBLOOM_SPLIT_K);
 	}
+	sum += xbloom_split_floor(mean);
 	return sum < 1 ? sum : 1;
 }
 

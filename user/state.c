@@ -199,11 +199,13 @@ bool xbloom_still_at(int dirfd, int rootfd, const char *entry)
 
 int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err)
 {
-	int fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int ret, fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct dirent *e;
 	DIR *dir;
 
 	if (fd < 0 && errno == ENOENT)
+		return 0;
+	if (fd < 0 && errno == ENOTDIR && !unlinkat(rootfd, entry, 0))
 		return 0;
 	if (fd < 0)
 		return xbloom_fail_errno(err, -errno, "cannot open %s to remove it", entry);
@@ -215,12 +217,13 @@ int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err)
 	while ((e = readdir(dir))) {
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
-		if (unlinkat(fd, e->d_name, 0) && errno != ENOENT) {
-			int code = -errno;
-
+		if (!unlinkat(fd, e->d_name, 0) || errno == ENOENT)
+			continue;
+		/* A directory inside is none of ours, but in the way. */
+		ret = xbloom_remove_dir(fd, e->d_name, err);
+		if (ret) {
 			closedir(dir);
-			return xbloom_fail_errno(err, code, "cannot remove %s/%s", entry,
-						 e->d_name);
+			return ret;
 		}
 	}
 	closedir(dir);
@@ -234,7 +237,8 @@ static void sweep_one(int rootfd, const char *entry)
 {
 	AUTO_CLOSE int fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB) && xbloom_still_at(fd, rootfd, entry))
+	if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB) && xbloom_still_at(fd, rootfd, entry) &&
+	    !xbloom_detach_entry(entry, NULL))
 		xbloom_remove_dir(rootfd, entry, NULL);
 }
 
