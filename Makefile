@@ -41,7 +41,8 @@ BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Wextra -Wshadow $(WERROR) -Iincl
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags libbpf json-c))$(PKG_CFLAGS)
 LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c) -lm)$(LIBS)
 
-HEADERS := $(wildcard include/xbloom/*.h user/*.h tests/*.h tests/*/*.h)
+# Which headers an object includes, the compiler writes beside it.
+DEPS = -MMD -MP -MF $@.d -MT $@
 BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
@@ -78,15 +79,15 @@ $(B)/gen/xdp_bloom.skel.h: $(B)/xdp_bloom.bpf.o
 
 # ---- the library and the tool ----
 
-$(B)/user/%.o: user/%.c $(HEADERS) $(B)/gen/xdp_bloom.skel.h Makefile
+$(B)/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) -c $< -o $@
 
-$(B)/san/user/%.o: user/%.c $(HEADERS) $(B)/gen/xdp_bloom.skel.h Makefile
+$(B)/san/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(SAN_CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) -c $< -o $@
 
 $(B)/libxbloom.a: $(LIB_OBJ)
 	$(call say,AR,$@)
@@ -114,20 +115,20 @@ $(B)/gen/%.skel.h: tests/%.bpf.c $(BPF_HEADERS) Makefile
 	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.o) name $(subst -,_,$(notdir $*))_bpf > $@
 
 TEST_LIBS := -lcmocka
-$(B)/tests/%: tests/%.c $(HEADERS) $(TEST_SKEL) $(B)/libxbloom.a
+$(B)/tests/%: tests/%.c $(B)/libxbloom.a Makefile | $(TEST_SKEL)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $< $(B)/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(B)/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
 
-$(B)/san/tests/%: tests/%.c $(HEADERS) $(TEST_SKEL) $(B)/san/libxbloom.a
+$(B)/san/tests/%: tests/%.c $(B)/san/libxbloom.a Makefile | $(TEST_SKEL)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(SAN_CFLAGS) $< $(B)/san/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
+	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) $< $(B)/san/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
 
-$(B)/tools/%: tests/tools/%.c $(HEADERS) Makefile
+$(B)/tools/%: tests/tools/%.c Makefile
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $< $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(LIBS) -o $@
 
 .PHONY: tests
 tests: all $(B)/san/xdp-bloom $(TESTS_C:%=$(B)/tests/%) $(TESTS_C:%=$(B)/san/tests/%) \
@@ -196,3 +197,5 @@ help:
 	@echo 'make tests    build the tests without running them'
 	@echo 'make golden   write the golden vectors anew from their definition (python3)'
 	@echo 'make clean    remove $(B)/'
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -21,7 +21,6 @@ static struct {
 	double started; /* 0: nothing is going on */
 	double shown;
 	bool on_screen;
-	const char *what;
 } progress;
 
 /* What takes less is not worth a line. */

@@ -34,15 +34,18 @@ static void print_added_json(const struct xbloom *f, uint64_t given, uint64_t di
 	print_json(o);
 }
 
-static void warn_when_crossed(const struct xbloom *f, const char *before)
+static void warn_when_crossed(const struct xbloom *f, const char *before, uint64_t changed)
 {
 	const struct xbloom_meta *m = xbloom_meta(f);
 	const char *after = xbloom_alarm(f);
 	char rate[HUMAN_TEXT], target[HUMAN_TEXT];
 
-	if (!strcmp(before, after))
+	bool over = !strcmp(after, "over");
+
+	/* High is said once; over is said as long as keys still go in. */
+	if (!strcmp(after, "ok") || (!over && !strcmp(before, after)) || (over && !changed))
 		return;
-	if (!strcmp(after, "over"))
+	if (over)
 		say("filter %s is over capacity: %llu keys, sized for %llu; at this load its error "
 		    "rate is "
 		    "%s, its target %s",
@@ -122,7 +125,7 @@ static int add(const struct key_arguments *args)
 	changed = xbloom_add_all(f, &hashes, cli_options());
 	release_signals();
 	progress_done();
-	warn_when_crossed(f, before);
+	warn_when_crossed(f, before, changed);
 	if (args->json)
 		print_added_json(f, stats.keys, hashes.n, changed);
 	else

@@ -184,24 +184,28 @@ static int show_one(const char *name, bool json)
 	return EXIT_DONE;
 }
 
-static void add_to_all(struct json_object *array, const char *name)
+/* False: the filter cannot be opened, and the object says why. */
+static bool add_to_all(struct json_object *array, const char *name)
 {
 	struct xbloom_error err = { "" };
 	struct json_object *o = NULL;
 	struct xbloom *f = NULL;
+	bool good;
 
 	if (!xbloom_open(name, 0, cli_options(), &f, &err))
 		o = filter_json(f, &err);
 	xbloom_close(f);
+	good = o;
 	if (!o) {
 		o = json_object_new_object();
 		json_add(o, "name", json_object_new_string(name));
 		json_add(o, "error", json_object_new_string(err.text));
 	}
 	json_object_array_add(array, o);
+	return good;
 }
 
-static void print_row(const char *name)
+static bool print_row(const char *name)
 {
 	char inserted[HUMAN_TEXT], bytes[HUMAN_TEXT], rate[HUMAN_TEXT], fields[XBLOOM_FIELDS_TEXT];
 	struct xbloom_error err = { "" };
@@ -213,7 +217,7 @@ static void print_row(const char *name)
 
 	if (xbloom_open(name, 0, cli_options(), &f, &err)) {
 		printf("%-16s %s\n", name, err.text);
-		return;
+		return false;
 	}
 	xbloom_gauge(f, &gauge);
 	xbloom_rules(f, &rules);
@@ -228,6 +232,7 @@ static void print_row(const char *name)
 	printf("%s\n", rules.shadow ? " (shadow)" : "");
 	free(devices);
 	xbloom_close(f);
+	return true;
 }
 
 static int show_all(bool json)
@@ -236,7 +241,7 @@ static int show_all(bool json)
 	struct json_object *array = json_object_new_array();
 	struct xbloom_error err = { "" };
 	char **names;
-	size_t i, n;
+	size_t i, n, damaged = 0;
 
 	json_add(o, "filters", array);
 	if (xbloom_names(&names, &n, &err)) {
@@ -249,17 +254,15 @@ static int show_all(bool json)
 	else if (!json)
 		printf("there are no filters (xdp-bloom create makes one)\n");
 	for (i = 0; i < n; i++) {
-		if (json)
-			add_to_all(array, names[i]);
-		else
-			print_row(names[i]);
+		if (!(json ? add_to_all(array, names[i]) : print_row(names[i])))
+			damaged++;
 	}
 	xbloom_names_free(names, n);
 	if (json)
 		print_json(o);
 	else
 		json_object_put(o);
-	return EXIT_DONE;
+	return damaged ? fail("%zu of %zu filters cannot be opened", damaged, n) : EXIT_DONE;
 }
 
 static int run(int argc, char **argv)

@@ -2,9 +2,11 @@
 /*
  * xdp-bloom VERB ...: the table of verbs, and who is called.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -32,8 +34,13 @@ int main(int argc, char **argv)
 {
 	static char help_option[] = "--help";
 	size_t i;
-	int status;
+	int fd, status;
 
+	/* Or a directory that is opened later could be taken for standard output. */
+	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+		;
+	if (fd >= 0)
+		close(fd);
 	/* A core dump would carry a filter's secret. */
 	prctl(PR_SET_DUMPABLE, 0);
 	/* A line at a time, so that the lines of tools that share a log do not mix. */
