@@ -853,10 +853,9 @@ void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge)
 	gauge->ones = ones;
 	/* A key takes each bit of m with probability k/m: ones = m (1 - e^(-kn/m)), solved for n. */
 	gauge->estimated = ones ? -m / g->k * log1p(-(double)ones / m) : 0;
-	if (g->layout == XBLOOM_LAYOUT_SPLIT && ones)
-		gauge->fp_predicted =
-			fmin(1, gauge->fp_predicted +
-					xbloom_split_floor(gauge->estimated / (double)g->blocks));
+	if (g->layout == XBLOOM_LAYOUT_SPLIT && gauge->fp_predicted < 1)
+		gauge->fp_predicted += (1 - gauge->fp_predicted) *
+				       xbloom_split_floor(gauge->estimated / (double)g->blocks);
 	gauge->load = (double)f->meta->inserted / (double)f->meta->capacity;
 }
 

@@ -45,8 +45,9 @@ double xbloom_rate_split(double bits_per_key)
 
 		sum += poisson * pow(fill, XBLOOM_SPLIT_K);
 	}
-	sum += xbloom_split_floor(mean);
-	return sum < 1 ? sum : 1;
+	if (sum > 1)
+		sum = 1;
+	return sum + (1 - sum) * xbloom_split_floor(mean);
 }
 
 double xbloom_rate_classic(double bits_per_key, unsigned int k)

@@ -249,11 +249,33 @@ mkdir $HERE/f
 expect 0 "an empty directory: create replaces it" xb create f --from $T/good
 expect 0 "an empty directory: destroy" xb destroy f
 
+# A directory among the pins, or a pin in a filter's place, is removed with the rest.
+expect 0 "create" xb create f --from $T/good
+mkdir -p $HERE/f/sub/sub
+expect 0 "a directory among the pins: destroy" xb destroy f
+is "$(entries)" "" "a directory among the pins: nothing is left"
+bpftool map create $HERE/f type array key 4 value 4 entries 1 name stray
+refused "a pin in a filter's place: show says so" "f.*destroy" xb show f
+expect 0 "a pin in a filter's place: create replaces it" xb create f --from $T/good
+expect 0 "a pin in a filter's place: destroy" xb destroy f
+
+# A damaged filter stays at work until the new one is there.
+expect 0 "create" xb create f --from $T/good
+expect 0 "attach" xb attach f s0
+rm $HERE/f/stats
+# shellcheck disable=SC2016
+expect 2 "damaged: a create that fails" \
+	sh -c 'ulimit -v 200000; exec "$1" create f --items 200M' sh "$XDP_BLOOM"
+is "$(attached_mode s0)" native "damaged: it is still at work"
+expect 0 "damaged: destroy" xb destroy f
+is "$(attached_mode s0)" none "damaged: and now it is not"
+
 # A list of filters stays readable whatever one of them is.
 expect 0 "create two" xb create a --items 10
 expect 0 "create two" xb create b --items 10
 rm $HERE/a/slots
 run xb show
+is $RC 2 "show says by its status that one is damaged"
 like "$OUT$ERR" "a" "show names the damaged one"
 like "$OUT" "b" "and shows the other"
 run xb show --json
