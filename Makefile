@@ -144,7 +144,7 @@ CHECK_ENV = XDP_BLOOM=$(CURDIR)/$(B)/xdp-bloom XDP_BLOOM_SAN=$(CURDIR)/$(B)/san/
 check:
 	$(Q)scripts/deps.sh check
 	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 tests
-	$(Q)$(CHECK_ENV) prove $(if $(filter 1,$(V)),-v) -e env $(wildcard tests/source/*.t) \
+	$(Q)$(CHECK_ENV) prove -j2 $(if $(filter 1,$(V)),-v) -e env $(wildcard tests/source/*.t) \
 		$(UNIT:%=$(B)/tests/unit/%) $(UNIT:%=$(B)/san/tests/unit/%) \
 		$(PACKET:%=$(B)/tests/packet/%) \
 		$(patsubst %,$(B)/san/tests/packet/%,$(filter-out test_rate,$(PACKET))) \
