@@ -129,13 +129,17 @@ void say_notice(void *ctx, const char *text)
 	say("%s", text);
 }
 
+/* Those that would end this process: not what its caller had it ignore, as nohup does. */
 static void ending_signals(sigset_t *set)
 {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct sigaction action;
+	size_t i;
+
 	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGHUP);
-	sigaddset(set, SIGQUIT);
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (!sigaction(signals[i], NULL, &action) && action.sa_handler != SIG_IGN)
+			sigaddset(set, signals[i]);
 }
 
 void hold_signals(void)
@@ -157,12 +161,17 @@ void release_signals(void)
 /* Whether one of the signals that are held back has come. */
 static bool on_cancelled(void *ctx)
 {
-	sigset_t waiting;
+	sigset_t waiting, ending;
+	int signal;
 
 	(void)ctx;
-	return !sigpending(&waiting) &&
-	       (sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGTERM) ||
-		sigismember(&waiting, SIGHUP) || sigismember(&waiting, SIGQUIT));
+	ending_signals(&ending);
+	if (sigpending(&waiting))
+		return false;
+	for (signal = 1; signal < NSIG; signal++)
+		if (sigismember(&waiting, signal) == 1 && sigismember(&ending, signal) == 1)
+			return true;
+	return false;
 }
 
 const struct xbloom_options *cli_options(void)

@@ -165,7 +165,7 @@ uint32_t xbloom_unkeyed_default(uint32_t policy);
 typedef void (*xbloom_wait_fn)(void *ctx, const char *name);
 
 struct xbloom_options {
-	/* Asked now and then while a filter is made; true: give up, -ECANCELED, and leave nothing. */
+	/* Asked while a filter is made or waited for; true: give up, -ECANCELED, leave nothing. */
 	bool (*cancelled)(void *ctx);
 	xbloom_wait_fn waiting;
 	xbloom_progress_fn progress;

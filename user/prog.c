@@ -69,8 +69,8 @@ static int load(struct xdp_bloom_bpf *skel, struct bpf_program *wanted, int filt
 		if (ret >= 0)
 			return ret;
 	}
-	return xbloom_fail_errno(err, ret, "cannot load the program %s (%s)",
-				 bpf_program__name(wanted), log.text);
+	return xbloom_fail_errno(err, ret, "cannot load the program %s%s%s",
+				 bpf_program__name(wanted), log.text[0] ? ": " : "", log.text);
 }
 
 static struct xdp_bloom_bpf *open_object(struct xbloom_error *err)
@@ -85,7 +85,8 @@ static struct xdp_bloom_bpf *open_object(struct xbloom_error *err)
 	xbloom_libbpf_ignore(&log);
 	if (!skel) {
 		errno = code;
-		xbloom_fail_errno(err, -code, "cannot open the embedded BPF object (%s)", log.text);
+		xbloom_fail_errno(err, -code, "cannot open the embedded BPF object%s%s",
+				  log.text[0] ? ": " : "", log.text);
 	}
 	return skel;
 }

@@ -174,18 +174,16 @@ int xbloom_lock(int dirfd, const char *name, const struct xbloom_options *opts,
 	const struct timespec poll = { .tv_nsec = LOCK_POLL_MS * 1000000L };
 	int waited;
 
-	for (waited = 0; waited < LOCK_SILENT_MS; waited += LOCK_POLL_MS) {
-		if (!flock(dirfd, LOCK_EX | LOCK_NB))
-			return 0;
+	for (waited = 0; flock(dirfd, LOCK_EX | LOCK_NB); waited += LOCK_POLL_MS) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return xbloom_fail_errno(err, -errno, "cannot lock filter %s", name);
+		if (opts && opts->cancelled && opts->cancelled(opts->ctx))
+			return xbloom_fail(err, -ECANCELED,
+					   "interrupted while waiting for filter %s", name);
+		if (waited == LOCK_SILENT_MS && opts && opts->waiting)
+			opts->waiting(opts->ctx, name);
 		nanosleep(&poll, NULL);
 	}
-	if (opts && opts->waiting)
-		opts->waiting(opts->ctx, name);
-	while (flock(dirfd, LOCK_EX))
-		if (errno != EINTR)
-			return xbloom_fail_errno(err, -errno, "cannot lock filter %s", name);
 	return 0;
 }
 

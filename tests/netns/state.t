@@ -265,7 +265,7 @@ expect 0 "attach" xb attach f s0
 rm $HERE/f/stats
 # shellcheck disable=SC2016
 expect 2 "damaged: a create that fails" \
-	sh -c 'ulimit -n 8; exec "$1" create f --items 10' sh "$XDP_BLOOM"
+	sh -c 'ulimit -n 11; exec "$1" create f --items 10' sh "$XDP_BLOOM"
 is "$(attached_mode s0)" native "damaged: it is still at work"
 expect 0 "damaged: destroy" xb destroy f
 is "$(attached_mode s0)" none "damaged: and now it is not"
