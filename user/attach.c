@@ -126,7 +126,10 @@ static int look(unsigned int ifindex, struct occupant *o)
 		*o = (struct occupant){ .fd = -1 };
 		return ret;
 	}
-	return identify(o);
+	ret = identify(o);
+	if (ret)
+		xbloom_close_fd(&o->fd);
+	return ret;
 }
 
 static int look_or_fail(const char *device, unsigned int ifindex, struct occupant *o,
@@ -916,14 +919,20 @@ static int detach_listed(const struct if_nameindex *all, uint32_t slots_id,
 	return ret;
 }
 
+#define DETACH_ATTEMPTS 10
+
 int xbloom_detach_all(uint32_t slots_id, struct xbloom_error *err)
 {
-	struct if_nameindex *all = if_nameindex();
-	int ret;
+	int ret, attempt = 0;
 
-	if (!all)
-		return xbloom_fail_errno(err, -errno, "cannot list the devices");
-	ret = detach_listed(all, slots_id, err);
-	if_freenameindex(all);
+	/* A device that went, or a trial that ended, between the look and the change: look again. */
+	do {
+		struct if_nameindex *all = if_nameindex();
+
+		if (!all)
+			return xbloom_fail_errno(err, -errno, "cannot list the devices");
+		ret = detach_listed(all, slots_id, err);
+		if_freenameindex(all);
+	} while ((ret == -ENODEV || ret == -EEXIST) && ++attempt < DETACH_ATTEMPTS);
 	return ret;
 }

@@ -247,7 +247,7 @@ bool parse_count(const char *what, const char *text, uint64_t max, uint64_t *out
 	char *end;
 
 	if (!plain_number(text, &n, &end) || !suffix_factor(end, &factor) ||
-	    fabs(n * factor - round(n * factor)) > n * ROUNDING) {
+	    fabs(n * factor - round(n * factor)) > (factor > 1 ? n * ROUNDING : 0)) {
 		fail("%s '%s' is not a whole number (with k, M or G if you like)", what, text);
 		return false;
 	}

@@ -139,10 +139,42 @@ static int attach(const char *name, const char *const *devices, size_t n,
 	return ret ? fail_err(&err) : EXIT_DONE;
 }
 
-static int confirm(char *const *devices, size_t n, bool json)
+/* Whether each device is on trial with this filter; if not, that is reported. */
+static bool on_trial_with(const char *name, char *const *devices, size_t n)
+{
+	struct xbloom_device *attached = NULL;
+	struct xbloom_error err = { "" };
+	struct xbloom *f = NULL;
+	size_t i, j, found = 0;
+	bool good = false;
+
+	if (xbloom_open(name, 0, cli_options(), &f, &err) ||
+	    xbloom_devices(f, &attached, &found, &err)) {
+		fail_err(&err);
+		goto out;
+	}
+	for (i = 0; i < n; i++) {
+		for (j = 0; j < found; j++)
+			if (attached[j].trial && attached[j].ifindex == if_nametoindex(devices[i]))
+				break;
+		if (j == found) {
+			fail("%s is not on trial with filter %s", devices[i], name);
+			goto out;
+		}
+	}
+	good = true;
+out:
+	free(attached);
+	xbloom_close(f);
+	return good;
+}
+
+static int confirm(const char *name, char *const *devices, size_t n, bool json)
 {
 	struct xbloom_error err = { "" };
 
+	if (name && !on_trial_with(name, devices, n))
+		return EXIT_FAILED;
 	if (xbloom_confirm_try((const char *const *)devices, n, &err))
 		return fail_err(&err);
 	print_devices_done("confirmed", devices, n, json);
@@ -181,12 +213,13 @@ static int run(int argc, char **argv)
 		return EXIT_FAILED;
 	if (confirming && (opts.try_seconds || opts.force || opts.mode != XBLOOM_MODE_AUTO))
 		return fail("--confirm-try stands alone: xdp-bloom attach --confirm-try DEV...");
-	/* The command line of the trial, with --confirm-try for --try: its NAME is no device. */
+	/* The command line of the trial, with --confirm-try for --try: it begins with a filter. */
+	name = NULL;
 	if (confirming && argc - optind > 1 && !if_nametoindex(argv[optind]) &&
 	    xbloom_available(argv[optind], NULL) == -EEXIST)
-		optind++;
+		name = argv[optind++];
 	if (confirming && optind < argc)
-		return confirm(argv + optind, (size_t)(argc - optind), json);
+		return confirm(name, argv + optind, (size_t)(argc - optind), json);
 	if (confirming)
 		return fail("attach --confirm-try needs a device (xdp-bloom attach --help)");
 	if (argc - optind < 2)

@@ -190,8 +190,9 @@ static int create(struct request *r)
 				    &err);
 	xbloom_hashes_free(&hashes);
 	progress_done();
-	if (ret == -ECANCELED)
-		release_signals(); /* ends here, by the signal that came */
+	/* What came while it was made ends us here, after a create that gave up for it. */
+	if (ret)
+		release_signals();
 	if (ret)
 		return fail_err(&err);
 	if (r->json) {
@@ -205,6 +206,7 @@ static int create(struct request *r)
 		print_created(f, &stats, duplicates);
 	}
 	xbloom_close(f);
+	release_signals();
 	return r->json && !json ? fail_err(&err) : EXIT_DONE;
 }
 

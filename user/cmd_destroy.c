@@ -11,7 +11,7 @@ static int run(int argc, char **argv)
 	struct xbloom_error err = { "" };
 	struct json_object *o;
 	bool json = false;
-	int c;
+	int c, ret;
 
 	while ((c = next_option(&verb_destroy, argc, argv, options)) != -1) {
 		if (c != OPT_JSON)
@@ -20,7 +20,11 @@ static int run(int argc, char **argv)
 	}
 	if (argc - optind != 1)
 		return fail("destroy needs the name of one filter (xdp-bloom destroy --help)");
-	if (xbloom_destroy(argv[optind], cli_options(), &err))
+	/* Whole or not at all: half of it would be a filter that drops and has no name. */
+	hold_signals();
+	ret = xbloom_destroy(argv[optind], cli_options(), &err);
+	release_signals();
+	if (ret)
 		return fail_err(&err);
 	if (json) {
 		o = json_object_new_object();

@@ -2,6 +2,7 @@
 /*
  * xdp-bloom show: everything a filter says of itself. The secret is not part of it.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,8 +192,12 @@ static bool add_to_all(struct json_object *array, const char *name)
 	struct json_object *o = NULL;
 	struct xbloom *f = NULL;
 	bool good;
+	int ret = xbloom_open(name, 0, cli_options(), &f, &err);
 
-	if (!xbloom_open(name, 0, cli_options(), &f, &err))
+	/* Destroyed since the names were read. */
+	if (ret == -ENOENT)
+		return true;
+	if (!ret)
 		o = filter_json(f, &err);
 	xbloom_close(f);
 	good = o;
@@ -214,8 +219,12 @@ static bool print_row(const char *name)
 	struct xbloom_rules rules;
 	struct xbloom *f = NULL;
 	size_t i, n = 0;
+	int ret;
 
-	if (xbloom_open(name, 0, cli_options(), &f, &err)) {
+	ret = xbloom_open(name, 0, cli_options(), &f, &err);
+	if (ret == -ENOENT) /* destroyed since the names were read */
+		return true;
+	if (ret) {
 		printf("%-16s %s\n", name, err.text);
 		return false;
 	}

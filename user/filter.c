@@ -362,7 +362,7 @@ static int claim_building(int rootfd, const char *name, const struct xbloom_opti
 		if (mkdirat(rootfd, entry, 0700) && errno != EEXIST)
 			return xbloom_fail_errno(err, -errno, "cannot make a directory for %s",
 						 name);
-		fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0 && errno == ENOENT)
 			continue;
 		if (fd < 0)
@@ -404,7 +404,9 @@ static int make_room(int rootfd, const char *name, const struct xbloom_options *
 
 	if (ret || !exists(rootfd, name))
 		return ret;
-	return xbloom_destroy(name, opts, err);
+	ret = xbloom_destroy(name, opts, err);
+	/* Somebody else removed it first: that is room, too. */
+	return ret && ret != -ECANCELED && !exists(rootfd, name) ? 0 : ret;
 }
 
 /* Empty "+NAME" of the pins of a create that died; the directory and its lock stay ours. */
@@ -489,6 +491,13 @@ static int damaged(const char *name, const char *what, struct xbloom_error *err)
 static int no_such(int rootfd, const char *name, struct xbloom_error *err)
 {
 	char entry[XBLOOM_NAME_MAX + 1];
+
+	xbloom_trash_entry(entry, name);
+	if (exists(rootfd, entry))
+		return xbloom_fail(err, -ENOENT,
+				   "the removal of filter %s was cut short, and it may still be "
+				   "attached: xdp-bloom destroy %s ends it",
+				   name, name);
 
 	xbloom_building_entry(entry, name);
 	if (exists(rootfd, entry))
@@ -624,7 +633,7 @@ static int try_open(const char *name, bool writable, int rootfd, const struct xb
 
 	if (!f)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
-	f->dir_fd = openat(rootfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	f->dir_fd = openat(rootfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (f->dir_fd < 0) {
 		ret = errno == ENOENT ? no_such(rootfd, name, err)
 		      : errno == ENOTDIR
@@ -988,6 +997,8 @@ static int destroy_leftover(int rootfd, const char *name, struct xbloom_error *e
 	if (exists(rootfd, building))
 		return xbloom_fail(err, -EBUSY, "filter %s is just being made: wait for that",
 				   name);
+	if (exists(rootfd, trash))
+		return xbloom_sweep_one(rootfd, trash, err);
 	if (!left)
 		return xbloom_fail(err, -ENOENT,
 				   "there is no filter %s (xdp-bloom show lists them)", name);
@@ -1009,7 +1020,7 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 	if (ret)
 		return ret;
 
-	dirfd = openat(rootfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dirfd = openat(rootfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dirfd < 0 && errno == ENOENT)
 		return destroy_leftover(rootfd, name, err);
 	if (dirfd < 0 && errno == ENOTDIR) /* some pin of that name: no filter, but in its place */

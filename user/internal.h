@@ -87,6 +87,8 @@ int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err);
  * nobody's way until its name is used again, and then the error is told.
  */
 void xbloom_sweep(int rootfd);
+/* One of them, and why it would not go. Gone already: fine. */
+int xbloom_sweep_one(int rootfd, const char *entry, struct xbloom_error *err);
 
 /* "+NAME" and "-NAME": the directory entry of a filter under construction, and in removal. */
 void xbloom_building_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name);

@@ -7,7 +7,7 @@
  *    and then *err holds one line that says what is wrong, where, and what to do.
  *  - The library never prints and never exits. It keeps no state of its own but one thread-local
  *    pointer that collects what libbpf has to say during a call; for that time it takes the place
- *    of the process's libbpf print function.
+ *    of the process's libbpf print function, so let one thread at a time call the library.
  *  - Strings that come back through a struct are inside that struct; memory that comes back
  *    through a pointer is freed by the named function.
  *  - Sizes are bytes, counts and bits are 64-bit, rates are 0..1, times are seconds.

@@ -197,7 +197,7 @@ bool xbloom_still_at(int dirfd, int rootfd, const char *entry)
 
 int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err)
 {
-	int ret, fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int ret, fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct dirent *e;
 	DIR *dir;
 
@@ -231,13 +231,23 @@ int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err)
 }
 
 /* Remove a leftover unless its maker or remover is still at it, which its lock tells. */
-static void sweep_one(int rootfd, const char *entry)
+int xbloom_sweep_one(int rootfd, const char *entry, struct xbloom_error *err)
 {
-	AUTO_CLOSE int fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	AUTO_CLOSE int fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int ret;
 
-	if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB) && xbloom_still_at(fd, rootfd, entry) &&
-	    !xbloom_detach_entry(entry, NULL))
-		xbloom_remove_dir(rootfd, entry, NULL);
+	/* Gone, or no directory and then none of ours. Never by path: its maker may be back. */
+	if (fd < 0 && (errno == ENOENT || (errno == ENOTDIR && !unlinkat(rootfd, entry, 0))))
+		return 0;
+	if (fd < 0)
+		return xbloom_fail_errno(err, -errno, "cannot open %s to remove it", entry);
+	if (flock(fd, LOCK_EX | LOCK_NB))
+		return xbloom_fail(err, -EBUSY, "%s is just being made or removed: wait for that",
+				   entry + 1);
+	if (!xbloom_still_at(fd, rootfd, entry))
+		return 0;
+	ret = xbloom_detach_entry(entry, err);
+	return ret ? ret : xbloom_remove_dir(rootfd, entry, err);
 }
 
 void xbloom_sweep(int rootfd)
@@ -252,7 +262,7 @@ void xbloom_sweep(int rootfd)
 	}
 	while ((e = readdir(dir)))
 		if (e->d_name[0] == '+' || e->d_name[0] == '-')
-			sweep_one(rootfd, e->d_name);
+			xbloom_sweep_one(rootfd, e->d_name, NULL);
 	closedir(dir);
 }
 

@@ -242,6 +242,9 @@ ok "trial: and nothing is attached" unattached s0
 
 # The command line of the trial again, with --confirm-try: the name is passed over.
 expect 0 "trial: attach" xb attach f s0 --try 1
+expect 0 "trial: create another filter" xb create other --items 5
+refused "trial: not with the name of another filter" "other" xb attach other s0 --confirm-try
+expect 0 "trial: destroy it" xb destroy other
 expect 0 "trial: confirm with the filter's name" xb attach f s0 --confirm-try
 refused "detach: a device that is named twice" "twice" xb detach s0 s0
 is "$(attached_mode s0)" native "detach: and it stays"
