@@ -312,6 +312,22 @@ for verb in "add f 192.0.2.50" "set f --shadow on" "attach f s0" "destroy f"; do
 done
 is "$(entries)" "" "nothing is left"
 
+# Who waits can be told to stop, and then leaves nothing.
+mkdir $HERE/+f
+exec {lock}<$HERE/+f
+flock "$lock"
+"$XDP_BLOOM" create f --items 5 >$T/waiting.out 2>$T/waiting.err {lock}<&- &
+tool=$!
+ok "locked: create says that it waits" wait_until 5 test -s $T/waiting.err
+kill -TERM $tool
+wait $tool
+is $? 143 "interrupted: create ends by the signal"
+exec {lock}<&-
+refused "interrupted: there is no such filter" "f" xb show f
+expect 0 "interrupted: the next create" xb create f --items 5
+expect 0 "interrupted: and destroy" xb destroy f
+ok "interrupted: nothing at all is left" test ! -e $HERE/+f
+
 expect 0 "create for many" xb create f --items 100000
 tools=()
 for i in $(seq 8); do
