@@ -8,12 +8,13 @@
 
 #include "cli.h"
 
-static void print_added(const struct xbloom_meta *m, uint64_t distinct, uint64_t changed)
+static void print_added(const struct xbloom *f, uint64_t distinct, uint64_t changed)
 {
-	char keys[HUMAN_TEXT], news[HUMAN_TEXT], inserted[HUMAN_TEXT], capacity[HUMAN_TEXT];
+	char keys[HUMAN_TEXT], news[HUMAN_TEXT], capacity[HUMAN_TEXT];
+	const struct xbloom_meta *m = xbloom_meta(f);
 
-	printf("%s: %s keys, %s of them new; load %s of %s\n", m->name, human_count(distinct, keys),
-	       human_count(changed, news), human_count(m->inserted, inserted),
+	printf("%s: %s keys, %s of them new; load %.1f %% of %s\n", m->name,
+	       human_count(distinct, keys), human_count(changed, news), xbloom_load(f) * 100,
 	       human_count(m->capacity, capacity));
 }
 
@@ -29,7 +30,7 @@ static void print_added_json(const struct xbloom *f, uint64_t given, uint64_t di
 	json_add(o, "changed", json_u64(changed));
 	json_add(o, "inserted", json_u64(m->inserted));
 	json_add(o, "capacity", json_u64(m->capacity));
-	json_add(o, "load", json_number((double)m->inserted / (double)m->capacity));
+	json_add(o, "load", json_number(xbloom_load(f)));
 	json_add(o, "alarm", json_object_new_string(xbloom_alarm(f)));
 	print_json(o);
 }
@@ -41,16 +42,19 @@ static void warn_when_crossed(const struct xbloom *f, const char *before, uint64
 	char rate[HUMAN_TEXT], target[HUMAN_TEXT];
 
 	bool over = !strcmp(after, "over");
+	double load = xbloom_load(f);
 
 	/* High is said once; over is said as long as keys still go in. */
 	if (!strcmp(after, "ok") || (!over && !strcmp(before, after)) || (over && !changed))
 		return;
 	if (over)
-		say("filter %s is over capacity: %llu keys, sized for %llu; at this load its error "
-		    "rate is "
-		    "%s, its target %s",
-		    m->name, (unsigned long long)m->inserted, (unsigned long long)m->capacity,
-		    human_rate(xbloom_rate(xbloom_geometry(f), m->inserted), rate),
+		say("filter %s is over capacity: %.1f %% of the %llu keys it was sized for; at "
+		    "this load its "
+		    "error rate is %s, its target %s",
+		    m->name, load * 100, (unsigned long long)m->capacity,
+		    human_rate(
+			    xbloom_rate(xbloom_geometry(f), (uint64_t)(load * (double)m->capacity)),
+			    rate),
 		    human_rate((double)m->fp_target_femto / XBLOOM_FEMTO, target));
 	else
 		say("filter %s has reached %u %% of its capacity of %llu keys", m->name,
@@ -129,7 +133,7 @@ static int add(const struct key_arguments *args)
 	if (args->json)
 		print_added_json(f, stats.keys, hashes.n, changed);
 	else
-		print_added(xbloom_meta(f), hashes.n, changed);
+		print_added(f, hashes.n, changed);
 	xbloom_hashes_free(&hashes);
 	xbloom_close(f);
 	return EXIT_DONE;

@@ -851,6 +851,23 @@ static double classic_rate_now(const struct xbloom *f, uint64_t *ones)
 	return pow((double)*ones / (double)f->geometry.bits, f->geometry.k);
 }
 
+double xbloom_load(const struct xbloom *f)
+{
+	return xbloom_distinct(&f->geometry, f->meta->inserted) / (double)f->meta->capacity;
+}
+
+const char *xbloom_alarm(const struct xbloom *f)
+{
+	double inserted = (double)f->meta->inserted;
+	double capacity = (double)f->meta->capacity;
+	double keys = xbloom_distinct(&f->geometry, f->meta->inserted);
+	double doubt = 3 * sqrt(fmax(0, keys - inserted));
+
+	if (keys - doubt > capacity)
+		return "over";
+	return (keys + doubt) * 100 >= capacity * f->meta->alarm_percent ? "high" : "ok";
+}
+
 void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge)
 {
 	const struct xbloom_geometry *g = &f->geometry;
@@ -865,17 +882,7 @@ void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge)
 	if (g->layout == XBLOOM_LAYOUT_SPLIT && gauge->fp_predicted < 1)
 		gauge->fp_predicted += (1 - gauge->fp_predicted) *
 				       xbloom_split_floor(gauge->estimated / (double)g->blocks);
-	gauge->load = (double)f->meta->inserted / (double)f->meta->capacity;
-}
-
-const char *xbloom_alarm(const struct xbloom *f)
-{
-	double inserted = (double)f->meta->inserted;
-	double capacity = (double)f->meta->capacity;
-
-	if (inserted > capacity)
-		return "over";
-	return inserted * 100 >= capacity * f->meta->alarm_percent ? "high" : "ok";
+	gauge->load = xbloom_load(f);
 }
 
 int xbloom_stats(const struct xbloom *f, struct xbloom_stats *stats, struct xbloom_error *err)

@@ -63,3 +63,27 @@ double xbloom_rate(const struct xbloom_geometry *g, uint64_t n)
 		return xbloom_rate_split((double)g->blocks * XBLOOM_BLOCK_BITS / (double)n);
 	return xbloom_rate_classic((double)g->bits / (double)n, g->k);
 }
+
+/* Steps in which the path to `inserted` is walked: the rate changes by little in each. */
+#define DISTINCT_STEPS 64
+/* With fewer than this share of keys changing a bit, how many came can no longer be told. */
+#define SATURATED 1e-3
+
+double xbloom_distinct(const struct xbloom_geometry *g, uint64_t inserted)
+{
+	double step = (double)inserted / DISTINCT_STEPS;
+	double keys = 0, changed = 0;
+
+	if (!inserted)
+		return 0;
+	for (;;) {
+		double changes = 1 - xbloom_rate(g, (uint64_t)(keys + step / 2));
+
+		if (changes < SATURATED)
+			return keys;
+		if (changed + changes * step >= (double)inserted)
+			return keys + ((double)inserted - changed) / changes;
+		changed += changes * step;
+		keys += step;
+	}
+}

@@ -578,6 +578,51 @@ static void low_rates_are_kept_by_small_filters(void **state)
 	}
 }
 
+/* Keys that change no bit are not counted, but they are in: load must not miss them. */
+static void distinct_keys_are_told_from_those_that_changed_a_bit(void **state)
+{
+	static const double rates[] = { 0.5, 0.1, 0.01, 1e-4 };
+	static const int percents[] = { 1, 50, 100, 150, 300 };
+	const int items = 50000;
+	uint32_t layout;
+	size_t r, p;
+
+	(void)state;
+	for (layout = XBLOOM_LAYOUT_SPLIT; layout <= XBLOOM_LAYOUT_CLASSIC; layout++) {
+		for (r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+			const struct xbloom_size_request req = {
+				.layout = layout,
+				.items = (uint64_t)items,
+				.fp = rates[r],
+			};
+			struct xbloom_block *blocks;
+			struct xbloom_error err;
+			struct xbloom_size size;
+			uint64_t seed = r, changed = 0;
+			int n = 0;
+
+			assert_int_equal(xbloom_plan(&req, &size, &err), 0);
+			blocks = aligned_alloc(64, size.bytes);
+			assert_non_null(blocks);
+			memset(blocks, 0, size.bytes);
+			for (p = 0; p < sizeof(percents) / sizeof(percents[0]); p++) {
+				double told;
+
+				for (; n < items / 100 * percents[p]; n++)
+					changed += xbloom_set_hash(&size.geometry, blocks,
+								   next_hash(&seed));
+				told = xbloom_distinct(&size.geometry, changed);
+				/* Near saturation hardly a key changes a bit, and little can be told. */
+				if (xbloom_rate(&size.geometry, (uint64_t)n) > 0.8)
+					continue;
+				/* Five standard deviations, and a percent for the formula. */
+				assert_close(told, n, 0.01L, 5 * sqrt((double)n - changed) + 1);
+			}
+			free(blocks);
+		}
+	}
+}
+
 static void a_budget_that_buys_no_filter_is_refused(void **state)
 {
 	struct xbloom_size_request req = { .items = 150000, .bits_per_key = 0.5 };
@@ -593,6 +638,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(low_rates_are_kept_by_small_filters),
+		cmocka_unit_test(distinct_keys_are_told_from_those_that_changed_a_bit),
 		cmocka_unit_test(a_budget_that_buys_no_filter_is_refused),
 		cmocka_unit_test(split_rates_are_the_published_ones),
 		cmocka_unit_test(classic_rates_are_the_published_ones),
