@@ -175,64 +175,7 @@ static double trial_left(const struct occupant *o)
 
 static uint32_t own_slots_id(const struct xbloom *f)
 {
-	struct bpf_map_info info = { 0 };
-	uint32_t len = sizeof(info);
-
-	return bpf_obj_get_info_by_fd(xbloom_slots_fd(f), &info, &len) ? 0 : info.id;
-}
-
-int xbloom_devices(const struct xbloom *f, struct xbloom_device **devices, size_t *n,
-		   struct xbloom_error *err)
-{
-	struct if_nameindex *all = if_nameindex();
-	uint32_t slots_id = own_slots_id(f);
-	struct xbloom_device *list = NULL;
-	size_t i, count = 0;
-	int ret = 0;
-
-	if (!all)
-		return xbloom_fail_errno(err, -errno, "cannot list the devices");
-	for (i = 0; all[i].if_index && !ret; i++) {
-		struct xbloom_device *more;
-		struct occupant o;
-
-		ret = look(all[i].if_index, &o);
-		/* A device may go while we look at the others. */
-		if (ret == -ENODEV) {
-			ret = 0;
-			continue;
-		}
-		if (ret) {
-			xbloom_fail_errno(err, ret, "cannot ask what runs on %s", all[i].if_name);
-			break;
-		}
-		if (o.fd >= 0 && o.slots_id == slots_id) {
-			more = reallocarray(list, count + 1, sizeof(*list));
-			if (!more) {
-				ret = xbloom_fail(err, -ENOMEM, "out of memory");
-			} else {
-				list = more;
-				list[count] = (struct xbloom_device){
-					.ifindex = all[i].if_index,
-					.mode = mode_of(o.flags),
-					.trial = o.trial,
-					.trial_left = o.trial ? trial_left(&o) : 0,
-				};
-				snprintf(list[count].name, sizeof(list[count].name), "%s",
-					 all[i].if_name);
-				count++;
-			}
-		}
-		xbloom_close_fd(&o.fd);
-	}
-	if_freenameindex(all);
-	if (ret) {
-		free(list);
-		return ret;
-	}
-	*devices = list;
-	*n = count;
-	return 0;
+	return xbloom_map_id(xbloom_slots_fd(f));
 }
 
 /* The filter whose slots map has this id; false when no filter here has it. */
@@ -246,14 +189,12 @@ static bool filter_with_slots(uint32_t slots_id, char found[XBLOOM_NAME_MAX])
 	if (xbloom_names(&names, &n, NULL))
 		return false;
 	for (i = 0; i < n && !is; i++) {
-		struct bpf_map_info info = { 0 };
-		uint32_t len = sizeof(info);
 		AUTO_CLOSE int fd = -1;
 
 		if (xbloom_pin_path(path, names[i], false, XBLOOM_PIN_SLOTS, NULL))
 			continue;
 		fd = bpf_obj_get(path);
-		is = fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) && info.id == slots_id;
+		is = fd >= 0 && xbloom_map_id(fd) == slots_id;
 		if (is)
 			snprintf(found, XBLOOM_NAME_MAX, "%s", names[i]);
 	}
@@ -875,47 +816,100 @@ uint32_t xbloom_slots_of_prog(int prog_fd)
 	return identify(&o) ? 0 : o.slots_id;
 }
 
-/* Add the device to the targets if what runs there goes through these slots. */
-static int collect_attached(const char *name, unsigned int ifindex, uint32_t slots_id,
-			    struct target *targets, size_t *n, struct xbloom_error *err)
+/*
+ * The devices of `all` on which these slots are jumped through; *targets is to be freed by
+ * free_targets(), names in it are those of `all`.
+ */
+static int find_attached(const struct if_nameindex *all, uint32_t slots_id, struct target **targets,
+			 size_t *n, struct xbloom_error *err)
 {
-	struct target t = { .name = name, .ifindex = ifindex };
-	int ret = look(ifindex, &t.before);
+	struct target *found;
+	size_t i, total = 0;
+	int ret = 0;
 
-	/* A device may go while we look at the others. */
+	*n = 0;
+	while (all[total].if_index)
+		total++;
+	*targets = found = calloc(total + 1, sizeof(*found));
+	if (!found)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	for (i = 0; i < total && !ret; i++) {
+		struct target t = { .name = all[i].if_name, .ifindex = all[i].if_index };
+
+		ret = look(t.ifindex, &t.before);
+		/* A device may go while we look at the others. */
+		if (ret == -ENODEV)
+			ret = 0;
+		else if (ret)
+			xbloom_fail_errno(err, ret, "cannot ask what runs on %s", t.name);
+		else if (t.before.fd >= 0 && t.before.slots_id == slots_id)
+			found[(*n)++] = t;
+		else
+			xbloom_close_fd(&t.before.fd);
+	}
+	return ret;
+}
+
+static void free_targets(struct target *targets, size_t n)
+{
+	while (n--)
+		xbloom_close_fd(&targets[n].before.fd);
+	free(targets);
+}
+
+int xbloom_devices(const struct xbloom *f, struct xbloom_device **devices, size_t *n,
+		   struct xbloom_error *err)
+{
+	struct if_nameindex *all = if_nameindex();
+	struct xbloom_device *list = NULL;
+	struct target *found;
+	size_t i, count;
+	int ret;
+
+	if (!all)
+		return xbloom_fail_errno(err, -errno, "cannot list the devices");
+	ret = find_attached(all, own_slots_id(f), &found, &count, err);
+	if (!ret) {
+		list = calloc(count + 1, sizeof(*list));
+		if (!list)
+			ret = xbloom_fail(err, -ENOMEM, "out of memory");
+	}
+	for (i = 0; i < count && list; i++) {
+		const struct occupant *o = &found[i].before;
+
+		list[i].ifindex = found[i].ifindex;
+		list[i].mode = mode_of(o->flags);
+		list[i].trial = o->trial;
+		list[i].trial_left = o->trial ? trial_left(o) : 0;
+		snprintf(list[i].name, sizeof(list[i].name), "%s", found[i].name);
+	}
+	free_targets(found, count);
+	if_freenameindex(all);
 	if (ret)
-		return ret == -ENODEV
-			       ? 0
-			       : xbloom_fail_errno(err, ret, "cannot ask what runs on %s", name);
-	if (t.before.fd >= 0 && t.before.slots_id == slots_id)
-		targets[(*n)++] = t;
-	else
-		xbloom_close_fd(&t.before.fd);
+		return ret;
+	*devices = list;
+	*n = count;
 	return 0;
 }
 
 static int detach_listed(const struct if_nameindex *all, uint32_t slots_id,
 			 struct xbloom_error *err)
 {
-	AUTO_FREE struct target *targets = NULL;
 	AUTO_FREE int *progs = NULL;
-	size_t i, total = 0, n = 0;
-	int ret = 0;
+	struct target *found;
+	size_t i, n;
+	int ret = find_attached(all, slots_id, &found, &n, err);
 
-	while (all[total].if_index)
-		total++;
-	targets = calloc(total + 1, sizeof(*targets));
-	progs = calloc(total + 1, sizeof(*progs));
-	if (!targets || !progs)
-		return xbloom_fail(err, -ENOMEM, "out of memory");
-	for (i = 0; i < total && !ret; i++) {
-		progs[i] = -1;
-		ret = collect_attached(all[i].if_name, all[i].if_index, slots_id, targets, &n, err);
+	if (!ret) {
+		progs = calloc(n + 1, sizeof(*progs));
+		if (!progs)
+			ret = xbloom_fail(err, -ENOMEM, "out of memory");
 	}
+	for (i = 0; i < n && !ret; i++)
+		progs[i] = -1;
 	if (!ret)
-		ret = change_all(targets, progs, n, err);
-	for (i = 0; i < n; i++)
-		xbloom_close_fd(&targets[i].before.fd);
+		ret = change_all(found, progs, n, err);
+	free_targets(found, n);
 	return ret;
 }
 

@@ -20,12 +20,10 @@
 
 #include "internal.h"
 
-/* How often progress is told, in keys. */
+/* How often progress is told and a cancelled create notices, in keys. */
 #define PROGRESS_EVERY 65536
 /* Left to the rest of the machine when a filter is sized against its memory. */
 #define MEMORY_RESERVE (64ULL << 20)
-/* Keys between two questions whether to give up: a tenth of a second at most. */
-#define FILL_STEP (1u << 20)
 
 struct xbloom {
 	char name[XBLOOM_NAME_MAX];
@@ -286,32 +284,45 @@ static int pin_all(struct xbloom *f, struct xbloom_error *err)
 	return 0;
 }
 
+static bool cancelled(const struct xbloom_options *opts)
+{
+	return opts && opts->cancelled && opts->cancelled(opts->ctx);
+}
+
 static int check_cancelled(const struct xbloom_options *opts, struct xbloom_error *err)
 {
-	if (opts && opts->cancelled && opts->cancelled(opts->ctx))
+	if (cancelled(opts))
 		return xbloom_fail(err, -ECANCELED, "interrupted: nothing was made");
 	return 0;
 }
 
-/* Insert in steps, between which it can be called off. */
-static int fill(struct xbloom *f, const struct xbloom_hashes *hashes,
-		const struct xbloom_options *opts, struct xbloom_error *err)
+static bool add_one(struct xbloom *f, uint64_t hash)
 {
-	size_t done;
-	int ret = check_cancelled(opts, err);
+	if (!xbloom_set_hash(&f->geometry, f->blocks, hash))
+		return false;
+	__atomic_fetch_add(&f->meta->inserted, 1, __ATOMIC_RELAXED);
+	return true;
+}
 
-	for (done = 0; done < hashes->n && !ret; done += FILL_STEP) {
-		struct xbloom_hashes step = {
-			.v = hashes->v + done,
-			.n = hashes->n - done < FILL_STEP ? hashes->n - done : FILL_STEP,
-		};
+/* Insert all of them, or as many as until it is cancelled; returns how many changed a bit. */
+static uint64_t add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
+			const struct xbloom_options *opts, bool can_cancel)
+{
+	uint64_t changed = 0;
+	size_t i;
 
-		if (opts && opts->progress)
-			opts->progress(opts->ctx, "filling", done, hashes->n);
-		xbloom_add_all(f, &step, NULL);
-		ret = check_cancelled(opts, err);
+	for (i = 0; i < hashes->n; i++) {
+		if (i % PROGRESS_EVERY == 0) {
+			if (can_cancel && cancelled(opts))
+				break;
+			if (opts && opts->progress)
+				opts->progress(opts->ctx, "filling", i, hashes->n);
+		}
+		changed += add_one(f, hashes->v[i]);
 	}
-	return ret;
+	/* The bits before whatever the caller does to announce them. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return changed;
 }
 
 static int build(struct xbloom *f, const struct xbloom_size *size, const struct xbloom_rules *rules,
@@ -329,7 +340,8 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 		return ret;
 	write_meta(f, size, rules, key);
 	if (hashes)
-		ret = fill(f, hashes, opts, err);
+		add_all(f, hashes, opts, true);
+	ret = check_cancelled(opts, err);
 	if (ret)
 		return ret;
 	prog = load_slot(f, f->meta->params, err);
@@ -409,22 +421,6 @@ static int make_room(int rootfd, const char *name, const struct xbloom_options *
 	return ret && ret != -ECANCELED && !exists(rootfd, name) ? 0 : ret;
 }
 
-/* Empty "+NAME" of the pins of a create that died; the directory and its lock stay ours. */
-static int sweep_building(const char *name, struct xbloom_error *err)
-{
-	char path[XBLOOM_PATH_MAX];
-	int i, ret;
-
-	for (i = 0; i < XBLOOM_PINS; i++) {
-		ret = xbloom_pin_path(path, name, true, (enum xbloom_pin)i, err);
-		if (ret)
-			return ret;
-		if (unlink(path) && errno != ENOENT)
-			return xbloom_fail_errno(err, -errno, "cannot remove %s", path);
-	}
-	return 0;
-}
-
 int xbloom_create(const char *name, const struct xbloom_size *size,
 		  const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
 		  const struct xbloom_hashes *hashes, const struct xbloom_options *opts,
@@ -452,7 +448,8 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	if (ret)
 		goto out_close;
 	xbloom_building_entry(entry, name);
-	ret = sweep_building(name, err);
+	/* What a create that died left in it; the directory and its lock are ours. */
+	ret = xbloom_empty_dir(f->dir_fd, entry, err);
 	if (!ret)
 		ret = xbloom_available(name, err);
 	if (!ret)
@@ -742,14 +739,6 @@ bool xbloom_test(const struct xbloom *f, uint64_t hash)
 
 /* ---- writing ---- */
 
-static bool add_one(struct xbloom *f, uint64_t hash)
-{
-	if (!xbloom_set_hash(&f->geometry, f->blocks, hash))
-		return false;
-	__atomic_fetch_add(&f->meta->inserted, 1, __ATOMIC_RELAXED);
-	return true;
-}
-
 bool xbloom_add(struct xbloom *f, uint64_t hash)
 {
 	bool changed = add_one(f, hash);
@@ -762,16 +751,7 @@ bool xbloom_add(struct xbloom *f, uint64_t hash)
 uint64_t xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 			const struct xbloom_options *opts)
 {
-	uint64_t changed = 0;
-	size_t i;
-
-	for (i = 0; i < hashes->n; i++) {
-		if (opts && opts->progress && i % PROGRESS_EVERY == 0)
-			opts->progress(opts->ctx, "filling", i, hashes->n);
-		changed += add_one(f, hashes->v[i]);
-	}
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return changed;
+	return add_all(f, hashes, opts, false);
 }
 
 void xbloom_rules(const struct xbloom *f, struct xbloom_rules *rules)
@@ -957,7 +937,7 @@ void xbloom_stats_named(const struct xbloom_stats *stats,
 
 /* ---- destroy ---- */
 
-static uint32_t map_id(int fd)
+uint32_t xbloom_map_id(int fd)
 {
 	struct bpf_map_info info = { 0 };
 	uint32_t len = sizeof(info);
@@ -982,7 +962,7 @@ int xbloom_detach_entry(const char *entry, struct xbloom_error *err)
 		return ret;
 	slots = bpf_obj_get(path);
 	if (slots >= 0) {
-		slots_id = map_id(slots);
+		slots_id = xbloom_map_id(slots);
 	} else if (!xbloom_pin_path(path, entry, false, XBLOOM_PIN_PROG, NULL)) {
 		prog = bpf_obj_get(path);
 		if (prog >= 0)
@@ -1032,9 +1012,9 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 		return destroy_leftover(rootfd, name, err);
 	if (dirfd < 0 && errno == ENOTDIR) /* some pin of that name: no filter, but in its place */
 		return xbloom_remove_dir(rootfd, name, err);
-	xbloom_sweep(rootfd);
 	if (dirfd < 0)
 		return xbloom_fail_errno(err, -errno, "cannot open filter %s", name);
+	xbloom_sweep(rootfd);
 	ret = xbloom_lock(dirfd, name, opts, err);
 	if (ret)
 		return ret;

@@ -79,7 +79,10 @@ int xbloom_lock(int dirfd, const char *name, const struct xbloom_options *opts,
 /* Whether the directory is still the one at this path: nobody renamed or removed it. */
 bool xbloom_still_at(int dirfd, int rootfd, const char *entry);
 
-/* Remove a directory of pins and everything in it. Not there: fine. */
+/* Remove everything in a directory of pins; `entry` is its name for messages. */
+int xbloom_empty_dir(int dirfd, const char *entry, struct xbloom_error *err);
+
+/* The same, and the directory itself. Not there: fine. */
 int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err);
 
 /*
@@ -113,6 +116,9 @@ int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbl
 
 int xbloom_slots_fd(const struct xbloom *f);
 int xbloom_stats_fd(const struct xbloom *f);
+
+/* The id of a map; 0 when that cannot be told. */
+uint32_t xbloom_map_id(int fd);
 
 /* Detach what the pins in this entry of the root directory still identify. */
 int xbloom_detach_entry(const char *entry, struct xbloom_error *err);

@@ -195,11 +195,32 @@ bool xbloom_still_at(int dirfd, int rootfd, const char *entry)
 	       held.st_ino == there.st_ino && held.st_dev == there.st_dev;
 }
 
+int xbloom_empty_dir(int dirfd, const char *entry, struct xbloom_error *err)
+{
+	int ret = 0, fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!dir) {
+		ret = xbloom_fail_errno(err, -errno, "cannot read %s to remove it", entry);
+		xbloom_close_fd(&fd);
+		return ret;
+	}
+	while (!ret && (e = readdir(dir))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		/* A directory inside is none of ours, but in the way. */
+		if (unlinkat(fd, e->d_name, 0) && errno != ENOENT)
+			ret = xbloom_remove_dir(fd, e->d_name, err);
+	}
+	closedir(dir);
+	return ret;
+}
+
 int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err)
 {
-	int ret, fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct dirent *e;
-	DIR *dir;
+	AUTO_CLOSE int fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int ret;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
@@ -207,27 +228,10 @@ int xbloom_remove_dir(int rootfd, const char *entry, struct xbloom_error *err)
 		return 0;
 	if (fd < 0)
 		return xbloom_fail_errno(err, -errno, "cannot open %s to remove it", entry);
-	dir = fdopendir(fd);
-	if (!dir) {
-		close(fd);
-		return xbloom_fail_errno(err, -errno, "cannot read %s to remove it", entry);
-	}
-	while ((e = readdir(dir))) {
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		if (!unlinkat(fd, e->d_name, 0) || errno == ENOENT)
-			continue;
-		/* A directory inside is none of ours, but in the way. */
-		ret = xbloom_remove_dir(fd, e->d_name, err);
-		if (ret) {
-			closedir(dir);
-			return ret;
-		}
-	}
-	closedir(dir);
-	if (unlinkat(rootfd, entry, AT_REMOVEDIR) && errno != ENOENT)
-		return xbloom_fail_errno(err, -errno, "cannot remove %s", entry);
-	return 0;
+	ret = xbloom_empty_dir(fd, entry, err);
+	if (!ret && unlinkat(rootfd, entry, AT_REMOVEDIR) && errno != ENOENT)
+		ret = xbloom_fail_errno(err, -errno, "cannot remove %s", entry);
+	return ret;
 }
 
 /* Remove a leftover unless its maker or remover is still at it, which its lock tells. */
