@@ -328,6 +328,24 @@ expect 0 "interrupted: the next create" xb create f --items 5
 expect 0 "interrupted: and destroy" xb destroy f
 ok "interrupted: nothing at all is left" test ! -e $HERE/+f
 
+# Who reads while a filter is replaced sees the old one, the new one, or none: never a mixture,
+# which would call a key absent that is in both.
+expect 0 "replaced: create" xb create f --from $T/good
+(for _ in $(seq 60); do
+	"$XDP_BLOOM" destroy f && "$XDP_BLOOM" create f --from $T/good
+done) >/dev/null 2>&1 &
+replacing=$!
+reads=0 mixed=""
+while kill -0 $replacing 2>/dev/null; do
+	run xb test f --from $T/good
+	reads=$((reads + 1))
+	case "$RC$ERR" in 1* | *damaged*) mixed+="$RC $OUT $ERR; " ;; esac
+done
+wait $replacing
+is "$mixed" "" "replaced: no reader saw a mixture"
+is "$((reads > 60))" 1 "replaced: and there were readers"
+expect 0 "replaced: destroy" xb destroy f
+
 expect 0 "create for many" xb create f --items 100000
 tools=()
 for i in $(seq 8); do
