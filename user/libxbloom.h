@@ -77,6 +77,9 @@ struct xbloom_size {
 	double bits_per_key; /* as rounded to the geometry */
 	double fp;	     /* predicted at `items` keys */
 	double fp_target;    /* what was asked for; by a budget of bits: the same as fp */
+	/* The exact map of --confirm, by xbloom_plan_exact(); 0: none. */
+	uint64_t exact_keys; /* it has room for */
+	uint64_t exact_bytes;
 };
 
 /*
@@ -85,6 +88,26 @@ struct xbloom_size {
  */
 int xbloom_plan(const struct xbloom_size_request *req, struct xbloom_size *size,
 		struct xbloom_error *err);
+
+/*
+ * Add an exact map of keys of these fields to a plan: room for size->items keys and a quarter more
+ * where max_bytes (0: no limit) allows, all of it taken when the filter is made. -E2BIG: max_bytes
+ * is not enough for the items themselves, or they are more than a BPF map holds.
+ */
+int xbloom_plan_exact(struct xbloom_size *size, uint32_t fields, uint64_t max_bytes,
+		      struct xbloom_error *err);
+
+/*
+ * The number of keys at which a filter of this geometry is wrong at `rate`, 0..1: xbloom_rate()
+ * solved for n.
+ */
+uint64_t xbloom_keys_at_rate(const struct xbloom_geometry *g, double rate);
+
+/*
+ * The 95 % interval of a rate of which `hits` of n trials were seen (Wilson, 1927). 10 of 1,000:
+ * 0.005441 .. 0.018309. Of no trials: 0 .. 1.
+ */
+void xbloom_wilson(uint64_t hits, uint64_t n, double *low, double *high);
 
 /* ---- keys as text (keytext.c) ---- */
 
@@ -115,15 +138,25 @@ typedef void (*xbloom_progress_fn)(void *ctx, const char *what, uint64_t done, u
 
 /*
  * Keys as a filter sees them: hashes under its secret. Eight bytes a key, whatever the key is.
- * Zero-initialise; free with xbloom_hashes_free().
+ * An exact map needs the keys themselves as well, `width` words each (xbloom_key_width()), the
+ * unused ones 0; in no relation to the order of the hashes, duplicates included. Zero-initialise,
+ * but for width; free with xbloom_hashes_free().
  */
 struct xbloom_hashes {
 	uint64_t *v;
 	size_t n;
 	size_t room;
+	unsigned int width; /* 0: the hashes alone */
+	uint64_t *words;
+	size_t words_n; /* keys in words[] */
+	size_t words_room;
 };
 
 int xbloom_hashes_push(struct xbloom_hashes *h, uint64_t hash, struct xbloom_error *err);
+/* The hash of a flow under `key`, and its words where they are wanted. */
+int xbloom_hashes_push_flow(struct xbloom_hashes *h, const struct xbloom_hash_key *key,
+			    const struct xbloom_flow *flow, uint32_t fields,
+			    struct xbloom_error *err);
 /* Sort (so that a fill walks memory in order) and drop duplicates; returns how many went. */
 uint64_t xbloom_hashes_distinct(struct xbloom_hashes *h);
 void xbloom_hashes_free(struct xbloom_hashes *h);
@@ -163,6 +196,8 @@ struct xbloom_rules {
 	uint32_t policy; /* XBLOOM_POLICY_* */
 	bool shadow;
 	uint32_t unkeyed_drop; /* bits 1 << XBLOOM_MALFORMED | ... */
+	bool confirm;	       /* block: drop only what the exact map holds; fixed at creation */
+	uint32_t sample;       /* one packet in so many goes to the ring buffer; 0: none */
 };
 
 /* The usual treatment of unkeyed packets: pass under block, drop under allow. */
@@ -195,6 +230,7 @@ int xbloom_available(const char *name, struct xbloom_error *err);
  * Make a filter, fill it with hashes (made under `key`, distinct, sorted; may be NULL) and give
  * it its name: all at once, so that nobody sees it half-made. What a create that died left under
  * the name is replaced. -EEXIST: the name is taken; -ENOMEM: it would not fit in memory.
+ * With rules->confirm, size->exact_keys says how large the exact map is, and hashes have words.
  * *out is open and locked for writing; free with xbloom_close().
  */
 int xbloom_create(const char *name, const struct xbloom_size *size,
@@ -229,17 +265,36 @@ uint64_t xbloom_hash(const struct xbloom *f, const struct xbloom_flow *flow);
 bool xbloom_test(const struct xbloom *f, uint64_t hash);
 
 /*
- * Insert; needs XBLOOM_OPEN_WRITE. From the return on, no packet with the key is called absent.
- * Returns whether a bit changed, and counts it if so.
+ * Insert; needs XBLOOM_OPEN_WRITE and a filter without an exact map. From the return on, no packet
+ * with the key is called absent. Returns whether a bit changed, and counts it if so.
  */
 bool xbloom_add(struct xbloom *f, uint64_t hash);
-/* All of them; returns how many changed a bit. */
-uint64_t xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
-			const struct xbloom_options *opts);
+/*
+ * All of them, into the exact map as well where there is one (hashes have words then: -EINVAL).
+ * *changed: how many changed a bit. -ENOSPC: the exact map has not room for all; nothing was put in.
+ */
+int xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
+		   const struct xbloom_options *opts, uint64_t *changed, struct xbloom_error *err);
 
-/* Load a filter program with new rules and put it in the slot; the fields cannot change. */
+/* How many of the hashes, distinct, are not in the filter: as many will change a bit, or fewer. */
+uint64_t xbloom_count_new(const struct xbloom *f, const struct xbloom_hashes *hashes);
+
+/*
+ * Load a filter program with new rules and put it in the slot. The fields and `confirm` cannot
+ * change; allow and confirm do not go together: -EINVAL. With `sample` a ring buffer is made when
+ * there is none yet.
+ */
 int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err);
 void xbloom_rules(const struct xbloom *f, struct xbloom_rules *rules);
+
+/* Call the load high from this share of the capacity on, 1..100: -EINVAL. */
+int xbloom_set_alarm(struct xbloom *f, unsigned int percent, struct xbloom_error *err);
+
+/* False: it was destroyed, or another filter has its name now. */
+bool xbloom_is_there(const struct xbloom *f);
+
+/* The keys that the exact map has room for; 0: there is none. *bytes (may be NULL): its memory. */
+uint64_t xbloom_exact(const struct xbloom *f, uint64_t *bytes);
 
 /* What the bits say, by looking at all of them. */
 struct xbloom_gauge {
@@ -250,6 +305,9 @@ struct xbloom_gauge {
 };
 void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge);
 
+/* Adds that changed a bit: exact, also when a tool was killed in the middle of one. */
+uint64_t xbloom_inserted(const struct xbloom *f);
+
 /* Distinct keys put in (see xbloom_distinct()) / capacity. */
 double xbloom_load(const struct xbloom *f);
 
@@ -259,6 +317,8 @@ double xbloom_load(const struct xbloom *f);
  * it was sized for is not called over.
  */
 const char *xbloom_alarm(const struct xbloom *f);
+/* The same as it will be when `more` keys have changed a bit. */
+const char *xbloom_alarm_after(const struct xbloom *f, uint64_t more);
 
 /* The counters, summed over CPUs. */
 int xbloom_stats(const struct xbloom *f, struct xbloom_stats *stats, struct xbloom_error *err);
@@ -274,12 +334,152 @@ void xbloom_stats_named(const struct xbloom_stats *stats,
 /* The name of a reason: "absent", "malformed", ... */
 const char *xbloom_reason_name(uint32_t reason);
 
+/* Below this share of absent keys a filter is ceremony: almost every packet pays for nothing. */
+#define XBLOOM_CEREMONY_SHARE 0.05
+/* Of fewer packets it is too early to say. */
+#define XBLOOM_CEREMONY_PACKETS 1000
+
+/* What counters, or the difference of two readings, say of the traffic. By packets, not by keys. */
+struct xbloom_live {
+	uint64_t asked;	     /* packets with a key: absent, maybe, confirmed, refuted */
+	double absent_share; /* of asked; NAN: none were */
+	double fp;	     /* refuted / (refuted + absent); NAN without either */
+	bool ceremony;	     /* absent_share < XBLOOM_CEREMONY_SHARE, of enough packets */
+};
+void xbloom_live(const struct xbloom_stats *stats, struct xbloom_live *live);
+
 /*
  * Take everything of NAME away, whatever state it is in, trials and attachments included. Devices
  * in other network namespaces keep the entry program; its slot is then empty, and it passes
  * everything.
  */
 int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct xbloom_error *err);
+
+/* ---- filters without a name (filter.c) ---- */
+
+/*
+ * A filter that is nowhere but in this process: nothing is pinned and nothing can be attached. For
+ * experiments: xbloom_add(), xbloom_test(), xbloom_gauge() and a prober work on it. `capacity` is
+ * what its load is measured by. Free with xbloom_close().
+ */
+int xbloom_scratch(const struct xbloom_geometry *g, uint64_t capacity, uint32_t fields,
+		   const struct xbloom_hash_key *key, struct xbloom **out,
+		   struct xbloom_error *err);
+/* Empty a scratch filter. */
+void xbloom_clear(struct xbloom *f);
+
+/* ---- asking the program in the kernel (probe.c) ---- */
+
+/*
+ * A prober runs a filter program of its own over the bits of f, in the kernel, by
+ * BPF_PROG_TEST_RUN: the same code with the same constants, except that it answers (maybe is
+ * dropped, absent passes), shadow and confirm are off, and counters and samples are the prober's
+ * own. Nothing that f counts or samples is touched, and no device.
+ *
+ * The packets' keys are drawn in the kernel, too: key number i is a fixed bijection of i (until the
+ * prober is closed), spread at random over all keys of f's shape and the given family, so that
+ * different numbers are different keys.
+ */
+struct xbloom_prober;
+
+struct xbloom_prober_options {
+	uint32_t family;  /* XBLOOM_FAMILY_V4 or _V6; without an address keyed it only frames them */
+	uint64_t seed;	  /* of the bijection */
+	bool tell_maybe;  /* hand each key called maybe to `fn` below, */
+	bool tell_absent; /* and each called absent */
+};
+
+/* Called for each answer that is to be told; a negative return ends the asking. */
+typedef int (*xbloom_sample_fn)(void *ctx, const struct xbloom_sample *sample);
+
+int xbloom_prober_open(const struct xbloom *f, const struct xbloom_prober_options *options,
+		       struct xbloom_prober **out, struct xbloom_error *err);
+void xbloom_prober_close(struct xbloom_prober *p);
+
+/* log2 of how many keys there are to draw; those past 2^64 are drawn at random. */
+unsigned int xbloom_prober_bits(const struct xbloom_prober *p);
+
+/*
+ * Ask for keys number first .. first + n - 1, all below 2^bits; *maybe: how many of them were
+ * called so. -EIO: some were neither maybe nor absent, which cannot be.
+ */
+int xbloom_prober_ask(struct xbloom_prober *p, uint64_t first, uint64_t n, uint64_t *maybe,
+		      xbloom_sample_fn fn, void *ctx, struct xbloom_error *err);
+
+/* ---- the truth (truth.c) ---- */
+
+/*
+ * Whether a key is really listed: by lists (kept as hashes under a secret of its own, so that it
+ * outlives generations), or, without any, by the exact map of f.
+ */
+struct xbloom_truth;
+
+/* -ENOENT: no list, and f has no exact map. A bad line: -EINVAL, "file:line: what". */
+int xbloom_truth_open(const struct xbloom *f, const char *const *files, size_t n,
+		      const struct xbloom_options *opts, struct xbloom_truth **out,
+		      struct xbloom_error *err);
+void xbloom_truth_close(struct xbloom_truth *t);
+/* True: listed. */
+bool xbloom_truth_has(const struct xbloom_truth *t, const __u64 *words, unsigned int n_words);
+/* The distinct keys in the lists; 0 for an exact map, which does not count them. */
+uint64_t xbloom_truth_keys(const struct xbloom_truth *t);
+
+/* ---- measuring (measure.c) ---- */
+
+enum xbloom_verified {
+	XBLOOM_BY_SPACE, /* drawn from so many keys that meeting a listed one by chance is negligible */
+	XBLOOM_BY_LIST,
+	XBLOOM_BY_EXACT, /* the exact map of the filter */
+};
+
+struct xbloom_measure_options {
+	uint64_t probes;		  /* 0: as many as the interval needs */
+	double seconds;			  /* budget; 0: XBLOOM_MEASURE_SECONDS */
+	const struct xbloom_truth *truth; /* NULL: drawn from a large space */
+	enum xbloom_verified verified;	  /* what truth is, XBLOOM_BY_SPACE without one */
+	uint64_t seed;			  /* 0: random */
+	const struct xbloom_options *opts;
+};
+
+#define XBLOOM_MEASURE_SECONDS 10
+/* The interval that is aimed at: its width by the rate. */
+#define XBLOOM_MEASURE_WIDTH 0.1
+
+struct xbloom_measurement {
+	uint64_t probes;	  /* absent keys that the program was asked for */
+	uint64_t listed;	  /* drawn, but listed, and so not counted */
+	uint64_t false_positives; /* of probes */
+	double fp_measured;
+	double ci_low, ci_high; /* 95 %, Wilson */
+	double fp_predicted;	/* of the bits; the mean of before and after */
+	bool agree;		/* fp_predicted lies in the interval */
+	bool narrow;		/* the interval is as narrow as XBLOOM_MEASURE_WIDTH */
+	bool exhausted;		/* there are no more keys of this shape to ask for */
+	bool empty;		/* the filter has no key: rate 0, nothing was asked */
+	double seconds;
+	enum xbloom_verified verified;
+	unsigned int space_bits; /* the keys were drawn from 2^space_bits */
+};
+
+/*
+ * Ask the program in the kernel for absent keys and compare with the prediction. -EDOM: the filter's
+ * keys are so few that a drawn one may be listed: a truth is needed.
+ */
+int xbloom_measure(const struct xbloom *f, const struct xbloom_measure_options *options,
+		   struct xbloom_measurement *out, struct xbloom_error *err);
+
+/* ---- samples of live traffic (samples.c) ---- */
+
+/*
+ * The ring buffer of sampled packets. One reader at a time: -EBUSY. -ENOENT: this filter has never
+ * been sampled (xbloom_set_rules()).
+ */
+struct xbloom_samples;
+int xbloom_samples_open(const struct xbloom *f, struct xbloom_samples **out,
+			struct xbloom_error *err);
+void xbloom_samples_close(struct xbloom_samples *s);
+/* Hand on what is there; returns how many, or what fn returned below 0. Does not wait. */
+int64_t xbloom_samples_read(struct xbloom_samples *s, xbloom_sample_fn fn, void *ctx);
 
 /* ---- devices (attach.c) ---- */
 

@@ -142,16 +142,30 @@ XBLOOM_INLINE unsigned int xbloom_key_words(const struct xbloom_flow *f, __u32 f
  * The hash of a flow under a filter's secret key: SipHash-1-3 of its words. All 64 bits are used,
  * and all that the filter ever learns of a key is this number.
  */
+XBLOOM_INLINE __u64 xbloom_words_hash(const struct xbloom_hash_key *key, const __u64 *words,
+				      unsigned int n)
+{
+	/* A lone IPv4 address, the commonest key, gets straight code that the registers hold. */
+	if (n == 1)
+		return xbloom_siphash_cd(key, words, 1, 1, XBLOOM_SIP_C, XBLOOM_SIP_D);
+	return xbloom_siphash_cd(key, words, n, XBLOOM_KEY_WORDS_MAX, XBLOOM_SIP_C, XBLOOM_SIP_D);
+}
+
 XBLOOM_INLINE __u64 xbloom_key_hash(const struct xbloom_hash_key *key, const struct xbloom_flow *f,
 				    __u32 fields)
 {
 	__u64 words[XBLOOM_KEY_WORDS_MAX] = { 0 };
 	unsigned int n = xbloom_key_words(f, fields, words);
 
-	/* A lone IPv4 address, the commonest key, gets straight code that the registers hold. */
-	if (n == 1)
-		return xbloom_siphash_cd(key, words, 1, 1, XBLOOM_SIP_C, XBLOOM_SIP_D);
-	return xbloom_siphash_cd(key, words, n, XBLOOM_KEY_WORDS_MAX, XBLOOM_SIP_C, XBLOOM_SIP_D);
+	return xbloom_words_hash(key, words, n);
+}
+
+/* The most words that a key of these fields can have: those of its IPv6 form. */
+XBLOOM_INLINE unsigned int xbloom_key_width(__u32 fields)
+{
+	if (!(fields & XBLOOM_FIELDS_ADDR))
+		return 1;
+	return (fields & XBLOOM_FIELDS_ADDR) == XBLOOM_FIELDS_ADDR ? XBLOOM_KEY_WORDS_MAX : 3;
 }
 
 #endif /* XBLOOM_KEY_H */

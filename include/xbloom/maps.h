@@ -13,7 +13,7 @@
 #include "key.h"
 #include "layout.h"
 
-#define XBLOOM_VERSION 1u
+#define XBLOOM_VERSION 2u
 #define XBLOOM_MAGIC 0x6d6f6f6c62706478ULL /* "xdpbloom", little-endian */
 
 #define XBLOOM_FEMTO 1e15   /* units of fp_target_femto in a rate of 1 */
@@ -31,7 +31,9 @@ enum xbloom_reason {
 	XBLOOM_NDP,	  /* IPv6 neighbour discovery: always passes */
 	XBLOOM_NO_FILTER, /* the slot was empty: always passes */
 	XBLOOM_ABSENT,	  /* certainly not in the filter */
-	XBLOOM_MAYBE,	  /* in the filter, or a false positive */
+	XBLOOM_MAYBE,	  /* in the filter, or a false positive; nobody asked the exact map */
+	XBLOOM_CONFIRMED, /* maybe, and the exact map holds it */
+	XBLOOM_REFUTED,	  /* maybe, but the exact map does not hold it: a false positive */
 	XBLOOM_ERROR,	  /* the program could not ask the filter: always passes */
 	/* Unkeyed: IP, but without the fields that the key wants. */
 	XBLOOM_MALFORMED, /* cut short, or lengths and versions that contradict each other */
@@ -66,6 +68,15 @@ struct xbloom_counter {
 /* The one element of the per-CPU array `stats`. */
 struct xbloom_stats {
 	struct xbloom_counter c[XBLOOM_REASONS][XBLOOM_ACTIONS];
+	__u64 samples;	    /* handed to the ring buffer */
+	__u64 samples_lost; /* found it full, or not there */
+};
+
+/* What the ring buffer `samples` carries: the key of a packet that the filter answered. */
+struct xbloom_sample {
+	__u64 words[XBLOOM_KEY_WORDS_MAX]; /* those past n_words are 0 */
+	__u32 n_words;
+	__u32 reason; /* XBLOOM_ABSENT, XBLOOM_MAYBE, XBLOOM_CONFIRMED or XBLOOM_REFUTED */
 };
 
 /* Everything a filter program knows, frozen in .rodata when it is loaded. */
@@ -79,11 +90,28 @@ struct xbloom_params {
 	__u32 policy;
 	__u32 shadow;	    /* 0 or 1 */
 	__u32 unkeyed_drop; /* bit 1 << reason: that reason drops */
+	__u32 confirm;	    /* 0 or 1: a maybe is looked up in the exact map `confirm` */
+	/* Of the answers maybe, and of the answers absent, one in so many is sampled; 0: none. */
+	__u32 sample_maybe;
+	__u32 sample_absent;
+	__u32 reserved;
+};
+
+/*
+ * What a writer is about to do. It sets bits and counts, and may be killed between any two
+ * instructions: whoever takes the lock next finds `open` set and finishes the insert. Without that,
+ * a key could have changed bits and not be counted.
+ */
+struct xbloom_journal {
+	__u64 hash;
+	__u64 inserted; /* before this insert */
+	__u32 open;	/* 0 or 1 */
+	__u32 reserved;
 };
 
 /*
  * The one element of the mmapable array `meta`: the record of a filter. Written by who holds the
- * filter's lock; `inserted` alone is also added to atomically. It holds the secret.
+ * filter's lock alone. It holds the secret.
  */
 struct xbloom_meta {
 	__u64 magic;
@@ -103,7 +131,8 @@ struct xbloom_meta {
 
 	__u64 created;	       /* seconds since 1970 */
 	__u64 capacity;	       /* keys it was sized for */
-	__u64 inserted;	       /* adds that changed at least one bit */
+	__u64 inserted;	       /* adds that changed at least one bit; see journal */
+	struct xbloom_journal journal;
 	__u64 fp_target_femto; /* the rate it was sized for, in units of 1e-15 */
 	__u32 alarm_percent;   /* of capacity, from which the load is called high */
 	__u32 reserved;
