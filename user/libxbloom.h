@@ -343,7 +343,7 @@ const char *xbloom_reason_name(uint32_t reason);
 struct xbloom_live {
 	uint64_t asked;	     /* packets with a key: absent, maybe, confirmed, refuted */
 	double absent_share; /* of asked; NAN: none were */
-	double fp;	     /* refuted / (refuted + absent); NAN without either */
+	double fp; /* refuted / (refuted + absent), for filters with an exact map; NAN: of none */
 	bool ceremony;	     /* absent_share < XBLOOM_CEREMONY_SHARE, of enough packets */
 };
 void xbloom_live(const struct xbloom_stats *stats, struct xbloom_live *live);
