@@ -480,8 +480,8 @@ static int open_pin(struct xbloom *f, enum xbloom_pin pin, struct xbloom_error *
 	 * A reader asks for no more than it needs. But programs know no read-only handle, and the
 	 * kernel maps memory, even for reading, only through a writable one.
 	 */
-	if (!f->writable && (pin == XBLOOM_PIN_STATS || pin == XBLOOM_PIN_SLOTS ||
-			     pin == XBLOOM_PIN_CONFIRM))
+	if (!f->writable &&
+	    (pin == XBLOOM_PIN_STATS || pin == XBLOOM_PIN_SLOTS || pin == XBLOOM_PIN_CONFIRM))
 		opts.file_flags = BPF_F_RDONLY;
 	f->fd[pin] = bpf_obj_get_opts(path, &opts);
 	if (f->fd[pin] >= 0)
@@ -573,8 +573,7 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 		return damaged(f->name, "stats", err);
 	if (!map_is(f->fd[XBLOOM_PIN_SLOTS], BPF_MAP_TYPE_PROG_ARRAY, sizeof(uint32_t), 1))
 		return damaged(f->name, "slots", err);
-	if (p->confirm &&
-	    !is_exact_map(f->fd[XBLOOM_PIN_CONFIRM], xbloom_key_width(p->fields)))
+	if (p->confirm && !is_exact_map(f->fd[XBLOOM_PIN_CONFIRM], xbloom_key_width(p->fields)))
 		return damaged(f->name, "confirm", err);
 	return 0;
 }

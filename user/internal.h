@@ -131,8 +131,8 @@ int xbloom_load_slot(const struct xbloom_prog_maps *maps, const struct xbloom_pa
 struct xbloom {
 	char name[XBLOOM_NAME_MAX];
 	bool writable;
-	int dir_fd;	     /* holds the lock when writable; -1: a scratch filter */
-	int fd[XBLOOM_PINS]; /* -1: not there */
+	int dir_fd;			 /* holds the lock when writable; -1: a scratch filter */
+	int fd[XBLOOM_PINS];		 /* -1: not there */
 	struct xbloom_geometry geometry; /* checked once; never read from shared memory again */
 	struct xbloom_meta *meta;
 	struct xbloom_block *blocks;
