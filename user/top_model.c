@@ -101,7 +101,8 @@ static void look_at_devices(struct top_filter *t)
 	if (!t->f)
 		return;
 	if (xbloom_devices(t->f, &devices, &n, &err)) {
-		snprintf(t->devices, sizeof(t->devices), "unknown: %s", err.text);
+		snprintf(t->devices, sizeof(t->devices), "unknown: %.*s", TOP_DEVICES_TEXT / 2,
+			 err.text);
 		return;
 	}
 	snprintf(t->devices, sizeof(t->devices), "none");

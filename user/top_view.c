@@ -45,6 +45,17 @@ static bool colour_wanted(void)
 	return !no || !*no;
 }
 
+/* Whether text can be put where it belongs on a terminal of this type. */
+static bool can_be_drawn_on(void)
+{
+	int status;
+	bool can = setupterm(NULL, STDOUT_FILENO, &status) == OK && cursor_address;
+
+	if (cur_term)
+		del_curterm(cur_term);
+	return can;
+}
+
 int top_view_open(struct xbloom_error *err)
 {
 	const char *term = getenv("TERM");
@@ -52,11 +63,7 @@ int top_view_open(struct xbloom_error *err)
 	/* The size is the terminal's, whatever LINES and COLUMNS were when the shell exported them. */
 	use_env(FALSE);
 	use_tioctl(TRUE);
-	screen = term && *term ? newterm(NULL, stdout, stdin) : NULL;
-	if (screen && !cursor_address) {
-		top_view_close();
-		screen = NULL;
-	}
+	screen = term && *term && can_be_drawn_on() ? newterm(NULL, stdout, stdin) : NULL;
 	if (!screen) {
 		snprintf(err->text, sizeof(err->text),
 			 "cannot draw on a terminal of type '%s': set TERM to what it is (xterm, "
@@ -84,6 +91,10 @@ int top_view_open(struct xbloom_error *err)
 
 void top_view_close(void)
 {
+	/* Where the terminal has one screen only, the shell goes on at the bottom of it. */
+	move(LINES - 1, 0);
+	clrtoeol();
+	refresh();
 	endwin();
 	delscreen(screen);
 }
