@@ -14,9 +14,10 @@
 
 #include <ncurses.h>
 #include <term.h>
-/* Its macros for terminal capabilities have names of everyday words. */
+/* Macros of theirs with names of everyday words, and one that cli.h has for something else. */
 #undef lines
 #undef columns
+#undef KEY_OPTIONS
 
 #include "cli.h"
 #include "top_view.h"
