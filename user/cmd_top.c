@@ -269,13 +269,13 @@ static struct top_filter *next_to_measure(const struct top *top, double now, dou
 	size_t i;
 
 	*seconds = MEASURE_SECONDS;
-	if (t && t->f && (top->measure_now || (top->ui.detail && !t->asked)))
+	if (t && t->f && (top->measure_now || (top->ui.detail && top_filter_wants_measure(t))))
 		return t;
 	*seconds = MEASURE_UNASKED_SECONDS;
 	if (top->ui.detail || !duty_allows(&top->measure_duty, now))
 		return NULL;
 	for (i = 0; i < top->model.n; i++)
-		if (top->model.filters[i]->f && !top->model.filters[i]->asked)
+		if (top_filter_wants_measure(top->model.filters[i]))
 			return top->model.filters[i];
 	return NULL;
 }
@@ -288,9 +288,11 @@ static void begin_job(struct top *top, enum top_question question, struct top_fi
 	if (ret) {
 		snprintf(top->ui.message, sizeof(top->ui.message), "cannot start a process: %s",
 			 strerror(-ret));
-		/* Not again at once. */
+		/* Not again at once; a measure, only by m. */
 		duty_spent(&top->gauge_duty, monotonic_now(), monotonic_now() + top->ui.interval);
 		t->asked = true;
+		t->measured = false;
+		snprintf(t->unmeasured.text, sizeof(t->unmeasured.text), "%s", top->ui.message);
 		return;
 	}
 	if (question == TOP_MEASURE)

@@ -129,6 +129,14 @@ void top_filter_gauged(struct top_filter *t, const struct xbloom_gauge *gauge, u
 	t->fp_predicted = gauge->fp_predicted;
 }
 
+bool top_filter_wants_measure(const struct top_filter *t)
+{
+	if (!t->f || t->measuring)
+		return false;
+	return !t->asked ||
+	       (t->measured && t->measurement.empty && t->inserted != t->measured_inserted);
+}
+
 void top_filter_measured(struct top_filter *t, const struct xbloom_measurement *measurement,
 			 uint64_t inserted, double at)
 {

@@ -33,7 +33,7 @@ struct top_filter {
 	double gauged_at;
 	double fp_predicted;
 
-	bool asked;	/* a measurement was begun; shown once, measured once */
+	bool asked;	/* a measurement was begun */
 	bool measuring; /* and is not over */
 	bool measured;	/* `measurement` is one */
 	struct xbloom_measurement measurement;
@@ -79,6 +79,8 @@ struct top_filter *top_model_by_id(const struct top_model *m, uint64_t id);
 
 /* Whether the bits have changed since the gauge was read, or it never was. */
 bool top_filter_wants_gauge(const struct top_filter *t);
+/* Whether it was never measured, or only while it was empty. */
+bool top_filter_wants_measure(const struct top_filter *t);
 /* The answers; `inserted` and `at` are of the moment of the question. */
 void top_filter_gauged(struct top_filter *t, const struct xbloom_gauge *gauge, uint64_t inserted,
 		       double at);

@@ -163,7 +163,7 @@ shows "its devices" 'alpha: block by src, devices: s0 \(native\)'
 shows "its predicted and measured rate" '^alpha .* [0-9][0-9.e-]* +[0-9][0-9.e-]*!? ok *$'
 xb create beta --items 1000 --layout classic --shadow >/dev/null
 xb create $LONG --items 100 >/dev/null
-shows "and another" '^beta .* \(0\) .* ok *$'
+shows "and another, which is empty" '^beta .* \(0\) .* 0 +0 ok *$'
 shows "a long name is cut" '^a-name-that~ '
 is "$(screen | sed -n '1s/[: ].*//p; 2,5s/ .*//p')" \
 	"$(printf '%s\n' xdp-bloom NAME a-name-that~ alpha beta)" "a line each, none wider than 80"
@@ -175,6 +175,7 @@ shows "the load rises, and the alarm with it" '^beta .*\[####\|\.\] +9[45] .* hi
 seq 951 1400 | awk '{ printf "10.0.%d.%d\n", $1 / 256, $1 % 256 }' >$T/more
 xb add beta --from $T/more >/dev/null 2>&1
 shows "past what it was sized for" '^beta .*\[####\|#> +1[34][0-9] .* over *$'
+shows "it is measured, now that it has keys" '^beta .* [0-9.]*[1-9][0-9.]*!? over *$'
 gauge=$(cell beta PREDICT%)
 shown=$(field beta fp_predicted)
 ok "the rate shown is the one that show gives ($gauge, $shown)" awk -v a="$gauge" -v b="$shown" \
@@ -297,10 +298,19 @@ ok "80x24 again" last_line_is 24
 
 # ---- a filter that is made anew ----
 
+# With a pause of ten seconds between two looks, top sees only that the name has another filter.
 shows "beta is still selected" '> beta:'
+press + + + + +
+shows "no interval is above 10 s" 'every 10 s$'
+press Space
+shows "a long pause" ' PAUSED, packets/s, every 10 s$'
 xb destroy beta >/dev/null
 xb create beta --items 1000 --policy allow >/dev/null
-shows "the new one is shown" '^beta +[0-9-]+ +[0-9-]+ +[0-9-]+ +- .* 0 +0 .* ok *$'
+press Space
+shows "a filter made anew under its name has no rates yet" '^beta +- +- +- +- .* 0 .* ok *$'
+shows "and keeps its place" '> beta: allow by src'
+press - - - - -
+shows "then it has" '^beta +0 +0 +0 +- .* 0 +0 .* ok *$'
 press Enter
 shows "and its policy" '^allow by src$'
 xb destroy beta >/dev/null
@@ -382,31 +392,36 @@ xb create alpha --items 10000 --fp 0.0001 >/dev/null
 xb add alpha --from $T/listed >/dev/null 2>&1
 xb attach alpha s0 >/dev/null
 start_sender 9000
-start=$(sent)
-run xb top --json --count 3 --interval 0.4
-rate=$(sent_rate "$start")
-stop_sender
-is "$RC $ERR $(wc -l <$T/run.out)" "0  3" "three objects, a line each"
-"$PYTHON" -c '
+expect 0 "three intervals" xb top --json --count 3 --interval 0.4
+is "$ERR $(wc -l <$T/run.out)" " 3" "are three objects, a line each"
+# What came in one interval, beside what was sent meanwhile, a little more than that: on a busy
+# machine the sender is not even, hence as often as it takes.
+right_json() {
+	local start
+
+	start=$(sent)
+	xb top --json --interval 0.4 >$T/run.out || return
+	"$PYTHON" -c '
 import json, sys
 rate = float(sys.argv[1])
-near = lambda a, b: 0.75 * b < a < 1.25 * b
-for line in sys.stdin:
-    filters = json.loads(line)["filters"]
-    assert [f["name"] for f in filters] == ["alpha", "beta"], filters
-    alpha, beta = filters
-    p, b = alpha["packets_per_second"], alpha["bits_per_second"]
-    assert 0.39 < alpha["interval"] < 2, alpha
-    for name, share in ("absent", 2 / 3), ("maybe", 1 / 3), ("dropped", 1 / 3), ("passed", 2 / 3):
-        assert near(p[name], share * rate), (name, p, rate)
-        assert near(b[name], share * rate * 82 * 8), (name, b, rate)
-    assert near(alpha["absent_share"], 2 / 3), alpha
-    assert 0.0095 < alpha["load"] < 0.0105 and alpha["alarm"] == "ok", alpha
-    assert 0 <= alpha["fp_predicted"] < 1e-4 and alpha["fp_live"] is None, alpha
-    assert set(beta["packets_per_second"].values()) == {0}, beta
-    assert beta["absent_share"] is None and beta["fp_predicted"] == 0, beta
-' "$rate" <$T/run.out >$T/wrong 2>&1
-is "$?$(cat $T/wrong)" 0 "with the rates of the traffic"
+near = lambda a, b, part=0.25: (1 - part) * b < a < (1 + part) * b
+filters = json.load(sys.stdin)["filters"]
+assert [f["name"] for f in filters] == ["alpha", "beta"], filters
+alpha, beta = filters
+p, b = alpha["packets_per_second"], alpha["bits_per_second"]
+assert 0.4 <= alpha["interval"] < 1, alpha
+for name, share in ("absent", 2 / 3), ("maybe", 1 / 3), ("dropped", 1 / 3), ("passed", 2 / 3):
+    assert near(p[name], share * rate), (name, p, rate)
+    assert near(b[name], p[name] * 82 * 8, 0.01), (name, p, b)
+assert near(alpha["absent_share"], 2 / 3), alpha
+assert 0.0095 < alpha["load"] < 0.0105 and alpha["alarm"] == "ok", alpha
+assert 0 <= alpha["fp_predicted"] < 1e-4 and alpha["fp_live"] is None, alpha
+assert set(beta["packets_per_second"].values()) == {0}, beta
+assert beta["absent_share"] is None and beta["fp_predicted"] == 0, beta
+' "$(sent_rate "$start")" <$T/run.out >$T/wrong 2>&1
+}
+ok "with the rates of the traffic" wait_until 20 right_json || diag "$(cat $T/wrong)"
+stop_sender
 expect 0 "one filter" xb top beta --json --interval 0.2
 is "$(echo "$OUT" | json filters.0.name)$(echo "$OUT" | json filters.1.name)" beta "is all of it"
 xb top beta --json --count 1000 --interval 0.2 >$T/run.out 2>$T/stderr &
@@ -418,6 +433,35 @@ wait $reader
 is "$? $(cat $T/stderr)" \
 	"2 xdp-bloom: filter beta is gone: it was destroyed while top looked at it" \
 	"destroyed meanwhile: the end"
+
+# ---- an exact map ----
+
+# Each source sends as much as any other: the share of refuted packets is that of the sources which
+# are false positives, of 200 with some 8 % each. (That there are none: once in 10^7 runs.)
+xb destroy alpha >/dev/null
+xb create alpha --from $T/listed --from $T/many --fp 0.1 --confirm >/dev/null 2>&1
+xb attach alpha s0 >/dev/null
+wrong=$(xb test alpha --from $T/unlisted | grep -c ^maybe)
+live=$(awk -v n="$wrong" -v all=$UNLISTED 'BEGIN { print n / all * 100 }')
+start_sender 9000
+start_top -- alpha --interval 0.2
+live_rate() { near "$(screen | awk '$1 == "live" { print $2 }')" "$live"; }
+ok "with an exact map the live rate is shown: $live %" wait_until 15 live_rate || diag "$(screen)"
+shows "and what it refuted" '^refuted +[1-9]'
+shows "and a measure of the filter alone" '^measured +[0-9.]+ % .* probes'
+press Escape
+# A third is confirmed.
+maybe_rate() { near "$(cell alpha MAYBE)" "$(awk -v r="$(sent_rate "$start")" -v n="$wrong" \
+	-v listed=$LISTED -v all=$((LISTED + UNLISTED)) 'BEGIN { print r * (listed + n) / all }')"; }
+start=$(sent)
+ok "whatever the filter called maybe is counted as that" wait_until 15 maybe_rate ||
+	diag "$(screen)"
+run xb top alpha --json
+ok "JSON has the live rate, too" near "$(echo "$OUT" | json filters.0.fp_live | awk '{ print $1 * 100 }')" \
+	"$live"
+stop_sender
+press q
+restored "q" 0
 
 # ---- a terminal that goes away ----
 
