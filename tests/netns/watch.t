@@ -117,11 +117,11 @@ total_is_that_of_unlisted() {
 # ---- what is refused ----
 
 expect 0 "a filter in shadow" xb create f --from $T/listed --fp 5% --shadow
-expect 0 "attach" xb attach f s0
 refused "without sampling there is nothing to watch" \
 	'^xdp-bloom: sampling of f is off: xdp-bloom set f --sample 1/100$' \
 	xb watch f --from $T/listed
 expect 0 "sample every packet" xb set f --sample 1/1
+expect 0 "attach" xb attach f s0
 refused "no such filter" 'there is no filter g' xb watch g --from $T/listed
 refused "neither a list nor an exact map" 'f.*(exact map|--from)' xb watch f
 refused "a list that cannot be read" "cannot read $T/none" xb watch f --from $T/none
@@ -158,13 +158,16 @@ ok "the interval is Wilson's" holds '(lambda n, p, z=1.959964: all(
 	abs(got - (p + z*z/2/n + sign*z*(p*(1-p)/n + z*z/4/n/n)**.5) / (1 + z*z/n)) < 1e-6
 	for sign, got in ((-1, x["total"]["ci_low"]), (1, x["total"]["ci_high"]))))(
 	x["total"]["keys"], x["total"]["fp_measured"])'
-# Each source sends as much as any other, so keys and packets tell the same; 1,500 of them are false
-# positives, and an interval has part of a round: seven standard deviations of what it leaves out.
-ok "by packets the rate is the same" holds 'all(
-	abs(l["fp_packets"] - x["total"]["fp_measured"]) < 0.2 * x["total"]["fp_measured"]
-	for l in lines if l["packets"] > 15000) and any(l["packets"] > 15000 for l in lines)'
-ok "most packets are called absent" holds 'all(
-	0.85 < l["absent_share"] < 0.93 for l in lines if l["packets"] > 15000)'
+# Each source sends as much as any other, so packets tell the same as keys, but for the last round,
+# which is not whole: of 1,500 false positives in two rounds that is at most 3 %, one standard
+# deviation.
+ok "by packets the rate is the same" holds '(lambda parts:
+	abs(sum(p * n for p, n in parts) / sum(n for p, n in parts) / x["total"]["fp_measured"] - 1)
+	< 0.2)([(l["fp_packets"], l["packets"] * l["absent_share"] / (1 - l["fp_packets"]))
+	for l in lines if l["samples"] > 100])'
+ok "most packets are called absent" holds '0.85 < sum(
+	l["packets"] * l["absent_share"] for l in lines if l["packets"]) / sum(
+	l["packets"] for l in lines) < 0.93'
 ok "every packet was sampled or counted as lost" holds \
 	'sum(l["packets"] for l in lines) == sum(l["samples"] + l["lost"] for l in lines) > 50000'
 ok "no listed key was called absent" holds 'all(l["missing"] == 0 for l in lines)'
@@ -180,8 +183,11 @@ lost_before=$(field f samples_lost)
 send_once $T/sources
 ok "with no reader the buffer overflows, and show tells" test "$(field f samples_lost)" -gt \
 	"$lost_before"
-is "$(($(field f samples) + $(field f samples_lost)))" \
-	"$(($(counter f absent) + $(counter f maybe)))" "each packet is either a sample or lost"
+xb show f --json >$T/show
+of_show() { json "$1" <$T/show; }
+is "$(($(of_show samples) + $(of_show samples_lost)))" \
+	"$(($(of_show counters.absent.packets) + $(of_show counters.maybe.packets)))" \
+	"each packet is either a sample or lost"
 start_watch f --from $T/listed
 like "$(<$T/said)" 'samples had been lost before, as nobody read them in time' "watch says what it came too late for"
 more_lines
@@ -313,7 +319,9 @@ ok "by packets, the exact map's own count" holds '(lambda false, true:
 # ---- the end of the filter ----
 
 start_watch f
-more_lines
+"$GENERATION" $BPFFS/xdp-bloom/f/meta
+ok "against an exact map, too, it lives through another generation" wait_until 10 \
+	last_is generation 2
 expect 0 "destroy, while it is watched" xb destroy f
 wait $WATCH
 is $? 2 "ends the watch with status 2"
