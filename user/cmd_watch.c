@@ -765,8 +765,9 @@ const struct verb verb_watch = {
 	.summary = "verify the answers to sampled live traffic, a line an interval",
 	.help = "usage: xdp-bloom watch NAME [--from FILE]... [--interval SECONDS] [--count N]\n"
 		"\n"
-		"Compares the keys of sampled packets (xdp-bloom set NAME --sample 1/N) with the\n"
-		"lists, or with the filter's exact map, and tells the measured rate with its 95 %\n"
+		"Compares the keys of sampled packets (xdp-bloom set has them sampled) with "
+		"lists,\n"
+		"or with the filter's exact map, and tells the measured rate with its 95 %\n"
 		"interval, the predicted one, and whether they agree: a right prediction is "
 		"called\n"
 		"wrong in one line of 10,000. Ctrl-C or SIGTERM ends it with a last line; exit\n"

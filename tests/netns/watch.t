@@ -352,6 +352,16 @@ ok "of many keys a part is judged" holds '25000 < x["total"]["keys"] <= 65536'
 ok "and agrees" holds 'x["total"]["agree"] is True'
 stop_watch
 
+if command -v systemd-analyze >/dev/null; then
+	sed "s|/usr/local/sbin/xdp-bloom|$XDP_BLOOM|" \
+		"$ROOT/dist/systemd/xdp-bloom-watch@.service" >$T/xdp-bloom-watch@f.service
+	expect 0 "systemd takes its unit" systemd-analyze verify --man=no \
+		$T/xdp-bloom-watch@f.service
+	is "$OUT$ERR" "" "and finds nothing to say of it"
+else
+	skip "systemd takes its unit" "there is no systemd-analyze"
+fi
+
 # As the unit has it: root with one capability, under a read-only /sys but for the bpf file system.
 as_unit() {
 	unshare --mount --propagation slave sh -c 'mount -o remount,bind,ro /sys &&
