@@ -434,7 +434,7 @@ enum xbloom_verified {
 
 struct xbloom_measure_options {
 	uint64_t probes;		  /* 0: as many as the interval needs */
-	double seconds;			  /* budget; 0: XBLOOM_MEASURE_SECONDS */
+	double seconds; /* budget; 0: XBLOOM_MEASURE_SECONDS, and none where probes are given */
 	const struct xbloom_truth *truth; /* NULL: drawn from a large space */
 	enum xbloom_verified verified;	  /* what truth is, XBLOOM_BY_SPACE without one */
 	uint64_t seed;			  /* 0: random */
@@ -454,6 +454,7 @@ struct xbloom_measurement {
 	double fp_predicted;	/* of the bits; the mean of before and after */
 	bool agree;		/* fp_predicted lies in the interval */
 	bool narrow;		/* the interval is as narrow as XBLOOM_MEASURE_WIDTH */
+	double needed;		/* probes that make it so, by fp_predicted */
 	bool exhausted;		/* there are no more keys of this shape to ask for */
 	bool empty;		/* the filter has no key: rate 0, nothing was asked */
 	double seconds;
