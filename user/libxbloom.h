@@ -80,6 +80,8 @@ struct xbloom_size {
 	/* The exact map of --confirm, by xbloom_plan_exact(); 0: none. */
 	uint64_t exact_keys; /* it has room for */
 	uint64_t exact_bytes;
+	/* From where on the load is called high; 0: XBLOOM_ALARM_PERCENT. xbloom_plan() leaves 0. */
+	unsigned int alarm_percent;
 };
 
 /*
