@@ -20,6 +20,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 XDP_BLOOM=${XDP_BLOOM:-$ROOT/build/xdp-bloom}
 TRAFFIC=${TRAFFIC:-$ROOT/build/tools/traffic}
 KILLAT=${KILLAT:-$ROOT/build/tools/killat}
+KILLFILL=${KILLFILL:-$ROOT/build/tools/killfill}
 ENTRY_OBJECT=$ROOT/build/xdp_bloom.bpf.o
 FOREIGN_OBJECT=$ROOT/build/gen/netns/pass.bpf.o
 
