@@ -122,13 +122,13 @@ static int check_room(const struct xbloom *f, const struct xbloom_hashes *hashes
 
 	if (!n || strcmp(xbloom_alarm_after(f, n), "over"))
 		return 0;
-	snprintf(
-		err->text, sizeof(err->text),
-		"filter %s is sized for %s keys and has %s; of these %s keys %s are new, more than "
-		"there is room for: nothing was added (without --strict they would be)",
-		m->name, human_count(m->capacity, capacity),
-		human_count((uint64_t)llround(xbloom_load(f) * (double)m->capacity), held),
-		human_count(hashes->n, keys), human_count(n, news));
+	snprintf(err->text, sizeof(err->text),
+		 "filter %s is sized for %s keys and has %s; of these %s keys at least %s are new, "
+		 "more than "
+		 "there is room for: nothing was added (without --strict they would be)",
+		 m->name, human_count(m->capacity, capacity),
+		 human_count((uint64_t)llround(xbloom_load(f) * (double)m->capacity), held),
+		 human_count(hashes->n, keys), human_count(n, news));
 	return -EDQUOT;
 }
 

@@ -278,7 +278,10 @@ bool xbloom_add(struct xbloom *f, uint64_t hash);
 int xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 		   const struct xbloom_options *opts, uint64_t *changed, struct xbloom_error *err);
 
-/* How many of the hashes, distinct, are not in the filter: as many will change a bit, or fewer. */
+/*
+ * How many of the hashes, distinct, are certainly not in the filter. As many will change a bit, or
+ * fewer.
+ */
 uint64_t xbloom_count_new(const struct xbloom *f, const struct xbloom_hashes *hashes);
 
 /*
@@ -319,7 +322,10 @@ double xbloom_load(const struct xbloom *f);
  * it was sized for is not called over.
  */
 const char *xbloom_alarm(const struct xbloom *f);
-/* The same as it will be when `more` keys have changed a bit. */
+/*
+ * The same as it will be when keys have been added of which `more`, by xbloom_count_new(), were not
+ * in the filter before.
+ */
 const char *xbloom_alarm_after(const struct xbloom *f, uint64_t more);
 
 /* The counters, summed over CPUs. */
@@ -345,7 +351,7 @@ const char *xbloom_reason_name(uint32_t reason);
 struct xbloom_live {
 	uint64_t asked;	     /* packets with a key: absent, maybe, confirmed, refuted */
 	double absent_share; /* of asked; NAN: none were */
-	double fp;	     /* refuted / (refuted + absent); NAN without either */
+	double fp; /* refuted / (refuted + absent), for filters with an exact map; NAN: of none */
 	bool ceremony;	     /* absent_share < XBLOOM_CEREMONY_SHARE, of enough packets */
 };
 void xbloom_live(const struct xbloom_stats *stats, struct xbloom_live *live);

@@ -72,6 +72,9 @@ struct xbloom_stats {
 	__u64 samples_lost; /* found it full, or not there */
 };
 
+/* Of the ring buffer: 16,384 samples, a tenth of a second of 160,000 sampled packets a second. */
+#define XBLOOM_SAMPLES_BYTES (1u << 20)
+
 /* What the ring buffer `samples` carries: the key of a packet that the filter answered. */
 struct xbloom_sample {
 	__u64 words[XBLOOM_KEY_WORDS_MAX]; /* those past n_words are 0 */
