@@ -166,7 +166,7 @@ static void print_gauge(const struct xbloom *f, const struct xbloom_gauge *gauge
 	       load_bar(gauge->load, m->alarm_percent, bar), off, gauge->load * 100, on, alarm,
 	       off);
 	if (!strcmp(alarm, "ok"))
-		printf(" (high from %u %%)", m->alarm_percent);
+		printf(" below %u %%", m->alarm_percent);
 	printf("\n  keys      %s adds changed a bit, sized for %s\n",
 	       human_count(xbloom_inserted(f), inserted), human_count(m->capacity, capacity));
 	if (isfinite(gauge->estimated))
@@ -330,12 +330,12 @@ static bool print_row(const char *name)
 	if (ret == -ENOENT) /* destroyed since the names were read */
 		return true;
 	if (ret) {
-		printf("%-12s %s\n", name, err.text);
+		printf("%-11s %s\n", name, err.text);
 		return false;
 	}
 	xbloom_gauge(f, &gauge);
 	xbloom_rules(f, &rules);
-	printf("%-12s %-6s %-9s %11s %10s %9s %4.0f %% %s%-4s%s", name, policy_name(rules.policy),
+	printf("%-11s %-6s %-9s %11s %10s %9s %3.0f %% %s%-4s%s", name, policy_name(rules.policy),
 	       xbloom_fields_text(rules.fields, fields), human_count(xbloom_inserted(f), inserted),
 	       human_bytes(xbloom_geometry(f)->blocks * XBLOOM_BLOCK_BYTES, bytes),
 	       human_rate(gauge.fp_predicted, rate), gauge.load * 100,
@@ -363,7 +363,7 @@ static int show_all(bool json)
 		return fail_err(&err);
 	}
 	if (!json && n)
-		printf("%-12s %-6s %-9s %11s %10s %9s %11s %s\n", "NAME", "POLICY", "KEY", "KEYS",
+		printf("%-11s %-6s %-9s %11s %10s %9s %10s %s\n", "NAME", "POLICY", "KEY", "KEYS",
 		       "MEMORY", "RATE", "LOAD", "DEVICES");
 	else if (!json)
 		printf("there are no filters (xdp-bloom create makes one)\n");

@@ -52,7 +52,7 @@ keys, capacity = int(sys.argv[3]), int(sys.argv[4])
 
 def check(what, good):
     if not good:
-        print(what, shown, text)
+        print(what, shown, text, sep="\n")
 
 # The estimate's standard deviation is under a fifth of a percent here, the load's much less.
 check("estimated", abs(shown["estimated"] - keys) <= 0.01 * keys)
@@ -89,7 +89,7 @@ fill() { # LAYOUT RATE PERCENT:ALARM...
 
 	expect 0 "$what: create for $CAPACITY keys" \
 		xb create f --items $CAPACITY --layout "$1" --fp "$2"
-	is "$(field f alarm) $(field f alarm_percent) $(field f load)" "ok 80 0.0" "$what: empty: ok"
+	is "$(field f alarm) $(field f alarm_percent) $(field f load)" "ok 80 0" "$what: empty: ok"
 	for step in "${@:3}"; do
 		percent=${step%:*}
 		now=$((CAPACITY / 100 * percent))
@@ -106,8 +106,8 @@ fill() { # LAYOUT RATE PERCENT:ALARM...
 		"$what: add says once that it is high, and that it is over"
 	keys $now 30 | xb add f --from - 2>$T/said >/dev/null
 	like "$(<$T/said)" "over capacity" "$what: over is said as long as keys go in"
-	run xb add f 192.0.2.1
-	is "$ERR" "" "$what: not when none does"
+	keys $now 30 | xb add f --from - 2>$T/said >/dev/null
+	is "$(<$T/said)" "" "$what: not when none does"
 	expect 0 "$what: destroy" xb destroy f
 }
 
@@ -200,7 +200,7 @@ for layout in split classic; do
 	keys 0 10400 >$T/all
 	refused "$layout: --strict at 10 %: 4 % more" "10,000 keys.*10,400" \
 		xb add f --strict --from $T/all
-	is "$(field f inserted) $(field f estimated)" "0 0.0" "$layout: nothing was added"
+	is "$(field f inserted) $(field f estimated)" "0 0" "$layout: nothing was added"
 	expect 0 "$layout: destroy" xb destroy f
 done
 refused "--strict is add's alone" "strict" xb test f --strict 192.0.2.1
@@ -242,7 +242,7 @@ expect 0 "attach" xb attach f s0
 is "$(field f absent_share) $(field f ceremony)" "null false" "nothing was asked: nothing is said"
 like "$(xb show f)" "no packet has asked" "in these words"
 send $LISTED 900
-is "$(field f absent_share) $(field f ceremony)" "0.0 false" \
+is "$(field f absent_share) $(field f ceremony)" "0 false" \
 	"900 packets, none absent: too early to call it ceremony"
 unlike "$(sentence)" "$CEREMONY" "and show does not"
 send $LISTED 1000
@@ -283,7 +283,8 @@ for policy in block allow; do
 			is "$arrived" 3000 "$what: in shadow nothing is lost (IPv$family)"
 		done
 		would=$(counter f would_drop)
-		is "$(counter f dropped) $(counter f passed)" "0 6000" "$what: nor dropped, by the counters"
+		is "$(counter f dropped) $(($(counter f absent) + $(counter f maybe)))" "0 6000" \
+			"$what: nor dropped, by the counters"
 		like "$(xb show f)" "in shadow \(drops nothing\)" "$what: show says so"
 		like "$(xb show f | tr -d ,)" "shadow +$would packets passed that would have been dropped" \
 			"$what: and what would have been dropped"
