@@ -12,12 +12,12 @@
 require shuf
 
 HERE=$BPFFS/xdp-bloom
-# A tenth of the capacity is used, so that the rate is 1e-10 at most: in 40 rounds of 60,000 keys,
+# A tenth of the capacity is used, so that the rate is 1e-10 at most: in 32 rounds of 60,000 keys,
 # the chance that one of them is a false positive is near 10^-4 (split; classic far less).
 KEYS=60000
 PART=30000
 ITEMS=$((KEYS * 10))
-ROUNDS=12
+ROUNDS=8
 
 awk -v n=$KEYS 'BEGIN { for (i = 0; i < n; i++)
 	if (i % 2)

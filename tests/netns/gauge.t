@@ -11,7 +11,6 @@
 
 require bpftool script
 build_net
-silence_client
 
 HERE=$BPFFS/xdp-bloom
 CAPACITY=100000

@@ -273,13 +273,6 @@ stop_traffic() {
 	wait $RECEIVER
 }
 
-# What the client says of its own accord (router solicitations, multicast reports) is asked like any
-# packet, and a test that counts must not hear it.
-silence_client() {
-	client sh -c 'echo 0 >/proc/sys/net/ipv6/conf/c0/router_solicitations'
-	ip -n client link set c0 multicast off
-}
-
 start_tcp_server() {
 	"$TRAFFIC" tcp-serve --port $TCP_PORT --out $T/tcp >/dev/null &
 	TCP_SERVER=$!

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,10 @@
 
 #define EXIT_NOBODY 1
 #define EXIT_ERROR 2
-#define PATIENCE_S 20
+#define US_PER_S 1000000u
+#define NS_PER_US 1000u
+#define PATIENCE_US (20 * US_PER_S)
+#define HOLDER_US 500 /* for so long we believe that it is still the same one */
 #define PATH_SIZE 4096
 #define LINE_SIZE 256
 
@@ -51,16 +53,6 @@ static const struct xbloom_meta *map_meta(const char *directory)
 	p = mmap(NULL, sizeof(struct xbloom_meta), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	return p == MAP_FAILED ? NULL : p;
-}
-
-static bool wait_for_count(const struct xbloom_meta *meta, uint64_t count)
-{
-	time_t end = time(NULL) + PATIENCE_S;
-
-	while (__atomic_load_n(&meta->inserted, __ATOMIC_RELAXED) < count)
-		if (time(NULL) > end)
-			return false;
-	return true;
 }
 
 /* As in "3: FLOCK  ADVISORY  WRITE 4711 00:2d:1234 0 EOF"; one that waits has an arrow. 0: nobody. */
@@ -87,6 +79,31 @@ static int lock_holder(const struct stat *directory)
 	return holder;
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * US_PER_S + (uint64_t)t.tv_nsec / NS_PER_US;
+}
+
+/* To look up who holds the lock takes as long as a thousand inserts, so that is done before. */
+static int holder_at(const struct xbloom_meta *meta, uint64_t count, const struct stat *directory)
+{
+	uint64_t end = now_us() + PATIENCE_US;
+
+	while (now_us() < end) {
+		int holder = lock_holder(directory);
+		uint64_t look_again = now_us() + HOLDER_US;
+
+		do {
+			if (__atomic_load_n(&meta->inserted, __ATOMIC_RELAXED) >= count)
+				return holder;
+		} while (now_us() < look_again);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const struct xbloom_meta *meta;
@@ -102,9 +119,7 @@ int main(int argc, char **argv)
 	meta = map_meta(argv[1]);
 	if (!meta)
 		return error("cannot map the record");
-	if (!wait_for_count(meta, strtoull(argv[2], NULL, 10)))
-		return EXIT_NOBODY;
-	pid = lock_holder(&directory);
+	pid = holder_at(meta, strtoull(argv[2], NULL, 10), &directory);
 	if (pid <= 0 || kill(pid, SIGKILL))
 		return EXIT_NOBODY;
 	printf("%d\n", pid);
