@@ -31,11 +31,11 @@ int xbloom_hashes_push(struct xbloom_hashes *h, uint64_t hash, struct xbloom_err
 	return 0;
 }
 
-static int push_words(struct xbloom_hashes *h, const uint64_t *words, struct xbloom_error *err)
+static int push_words(struct xbloom_hashes *h, const __u64 *words, struct xbloom_error *err)
 {
 	if (h->words_n == h->words_room) {
 		size_t room = h->words_room ? h->words_room + h->words_room / 2 : FIRST_ROOM;
-		uint64_t *v = reallocarray(h->words, room, h->width * sizeof(*v));
+		__u64 *v = reallocarray(h->words, room, h->width * sizeof(*v));
 
 		if (!v)
 			return xbloom_fail(err, -ENOMEM, "out of memory after %zu keys",
@@ -54,15 +54,9 @@ int xbloom_hashes_push_flow(struct xbloom_hashes *h, const struct xbloom_hash_ke
 {
 	__u64 words[XBLOOM_KEY_WORDS_MAX] = { 0 };
 	unsigned int n = xbloom_key_words(flow, fields, words);
-	uint64_t wide[XBLOOM_KEY_WORDS_MAX];
-	int ret;
+	int ret = xbloom_hashes_push(h, xbloom_words_hash(key, words, n), err);
 
-	ret = xbloom_hashes_push(h, xbloom_words_hash(key, words, n), err);
-	if (ret || !h->width)
-		return ret;
-	for (n = 0; n < XBLOOM_KEY_WORDS_MAX; n++)
-		wide[n] = words[n];
-	return push_words(h, wide, err);
+	return ret || !h->width ? ret : push_words(h, words, err);
 }
 
 static void insertion_sort(uint64_t *v, size_t n)
