@@ -565,6 +565,7 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	};
 	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
 	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity ||
+	    f->meta->alarm_percent < 1 || f->meta->alarm_percent > 100 ||
 	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
