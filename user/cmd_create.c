@@ -304,7 +304,8 @@ const struct verb verb_create = {
 		"  --unkeyed R=V     pass or drop what has no key: malformed, fragment, exthdr,\n"
 		"                    vlan_tags; by default passed under block and dropped under "
 		"allow\n"
-		"  --alarm PERCENT   call the load high from this share of the capacity on: 80\n"
+		"  --alarm PERCENT   call the load high from this share of the capacity on, by "
+		"default 80\n"
 		"  --json            one JSON object\n",
 	.run = run,
 };

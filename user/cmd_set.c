@@ -168,7 +168,7 @@ const struct verb verb_set = {
 		"vlan_tags\n"
 		"  --alarm PERCENT call the load high from this share of the capacity on: 1 to "
 		"100\n"
-		"  --sample 1/N    hand one in N of the packets asked to a ring buffer\n"
+		"  --sample 1/N    hand one in N of the packets asked to a ring buffer; off: none\n"
 		"  --json          one JSON object\n",
 	.run = run,
 };
