@@ -100,8 +100,8 @@ int xbloom_plan_exact(struct xbloom_size *size, uint32_t fields, uint64_t max_by
 		      struct xbloom_error *err);
 
 /*
- * The number of keys at which a filter of this geometry is wrong at `rate`, 0..1: xbloom_rate()
- * solved for n.
+ * xbloom_rate() solved for n: the most keys with which a filter of this geometry is wrong at `rate`
+ * or less. 0 to UINT64_MAX, the latter for a rate of 1, which is never passed.
  */
 uint64_t xbloom_keys_at_rate(const struct xbloom_geometry *g, double rate);
 
