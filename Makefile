@@ -157,7 +157,7 @@ check:
 		$(UNIT:%=$(B)/tests/unit/%) $(UNIT:%=$(B)/san/tests/unit/%) \
 		$(PACKET:%=$(B)/tests/packet/%) \
 		$(patsubst %,$(B)/san/tests/packet/%,$(filter-out test_rate,$(PACKET))) \
-		$(wildcard tests/netns/*.t)
+		$(wildcard tests/cli/*.t) $(wildcard tests/netns/*.t)
 
 demo:
 	$(Q)scripts/deps.sh demo

@@ -64,8 +64,7 @@ struct answer {
 	struct plan_layouts layouts;
 	int error[PLAN_LAYOUTS]; /* why a layout cannot hold the request */
 	struct xbloom_error why[PLAN_LAYOUTS];
-	bool has_twice;
-	uint64_t twice; /* keys at which the rate is twice size.fp */
+	uint64_t twice; /* keys at which the rate is twice size.fp; 0: it never is */
 	struct row table[BITS_ROWS];
 };
 
@@ -116,8 +115,7 @@ static int work_out(const struct request *r, struct answer *a, struct xbloom_err
 		return ret;
 	plan_layouts(&r->size, a);
 	/* No load doubles a rate of one half. */
-	a->has_twice = 2 * a->size.fp < 1;
-	if (a->has_twice)
+	if (2 * a->size.fp < 1)
 		a->twice = xbloom_keys_at_rate(&a->size.geometry, 2 * a->size.fp);
 	for (i = 0; i < BITS_ROWS; i++)
 		plan_row(r->size.items, BITS_FIRST + i, &a->table[i]);
@@ -139,13 +137,13 @@ static void print_asked(const struct answer *a)
 
 	printf("layout        %s\n", layout_name(s->geometry.layout));
 	printf("keys          %s\n", human_count(s->items, items));
-	printf("memory        %s (%s blocks of %u bytes, %s bits)\n", human_bytes(s->bytes, bytes),
-	       human_count(s->geometry.blocks, blocks), XBLOOM_BLOCK_BYTES,
+	printf("memory        %s (%s blocks of %u bytes)\n", human_bytes(s->bytes, bytes),
+	       human_count(s->geometry.blocks, blocks), XBLOOM_BLOCK_BYTES);
+	printf("bits per key  %.2f (%s bits)\n", s->bits_per_key,
 	       human_count(s->geometry.bits, bits));
-	printf("bits per key  %.2f\n", s->bits_per_key);
 	printf("hashes        %u\n", s->geometry.k);
 	printf("rate          %s of absent keys will be called maybe\n", human_rate(s->fp, rate));
-	if (a->has_twice)
+	if (a->twice)
 		printf("overload      twice the rate at %.0f %% of the keys: %s\n",
 		       twice_load(a) * 100, human_count(a->twice, items));
 	if (s->exact_keys)
@@ -231,7 +229,7 @@ static struct json_object *twice_json(const struct answer *a)
 {
 	struct json_object *o;
 
-	if (!a->has_twice)
+	if (!a->twice)
 		return NULL;
 	o = json_object_new_object();
 	json_add(o, "items", json_u64(a->twice));
@@ -370,7 +368,7 @@ static int run(int argc, char **argv)
 	if (work_out(&r, &a, &err))
 		return fail_err(&err);
 	if (r.plot) {
-		status = draw_plan(r.plot, &a.size, &a.layouts, a.has_twice ? a.twice : 0);
+		status = draw_plan(r.plot, &a.size, &a.layouts, a.twice);
 		if (status != EXIT_DONE)
 			return status;
 	}
