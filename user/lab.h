@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The four experiments of "A Bloom Filter Lies in One Direction Only", on our own filter: what is
+ * asked, in a table of lines, and what the program in the kernel answers, over many seeds. Prints
+ * nothing; cmd_lab.c does.
+ */
+#ifndef XBLOOM_LAB_H
+#define XBLOOM_LAB_H
+
+#include "libxbloom.h"
+
+/* What a filter is built for, and how many absent keys it is asked, as in the essay. */
+#define LAB_KEYS 10000u
+#define LAB_ABSENT 20000u
+
+/* Fewer seeds make an interval of next to nothing; more take hours. */
+#define LAB_SEEDS_MIN 5u
+#define LAB_SEEDS_MAX 1000u
+
+#define LAB_EXPERIMENTS 4u
+#define LAB_LINES 12u
+#define LAB_LAYOUTS 2u /* indexed by XBLOOM_LAYOUT_* */
+
+/* One question: a filter, and how full it is. */
+struct lab_line {
+	unsigned int experiment; /* 1 .. LAB_EXPERIMENTS */
+	unsigned int bits_per_key;
+	unsigned int k;	   /* of classic; split has its own */
+	unsigned int load; /* times LAB_KEYS are in it */
+	bool goes_on;	   /* the filter of the line before, filled further */
+	bool split;	   /* also asked of a split filter */
+};
+extern const struct lab_line lab_lines[LAB_LINES];
+/* Short and stable, as --json has it. */
+extern const char *const lab_names[LAB_EXPERIMENTS];
+
+/* The answers to one line, of one layout. */
+struct lab_cell {
+	bool used;
+	struct xbloom_geometry geometry;
+	uint64_t keys;
+	uint64_t false_negatives; /* over all seeds */
+	uint64_t *maybes;	  /* of LAB_ABSENT absent keys, one number a seed */
+	double predicted;
+	double measured;  /* the mean over the seeds */
+	double low, high; /* its 95 % interval */
+	bool agree;	  /* predicted lies in it */
+};
+
+struct lab {
+	uint64_t seed; /* everything that is drawn follows from it */
+	unsigned int seeds;
+	struct lab_cell cells[LAB_LINES][LAB_LAYOUTS];
+	/* Over all cells. */
+	unsigned int intervals;
+	unsigned int agreeing;
+	uint64_t false_negatives;
+	bool sound; /* no false negative, and no more intervals miss than chance can explain */
+	uint64_t *counts; /* the memory behind maybes */
+};
+
+/*
+ * Run everything, with `seeds` filters for each cell, LAB_SEEDS_MIN .. LAB_SEEDS_MAX. Needs the
+ * right to load BPF programs. Free with lab_free(), also after an error.
+ */
+int lab_run(struct lab *lab, uint64_t seed, unsigned int seeds, const struct xbloom_options *opts,
+	    struct xbloom_error *err);
+void lab_free(struct lab *lab);
+
+#endif /* XBLOOM_LAB_H */
