@@ -40,6 +40,23 @@ struct {
 } xbloom_stats SEC(".maps");
 
 /*
+ * The exact map: the words of every key that was put in, those of an IPv4 key padded with zeroes.
+ * User space makes it as wide as the fields need. Looked up only after a maybe.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, XBLOOM_KEY_WORDS_MAX * sizeof(__u64));
+	__uint(value_size, 1);
+} xbloom_confirm SEC(".maps");
+
+/* Keys of sampled packets, for who verifies the filter's answers on live traffic. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, XBLOOM_SAMPLES_BYTES);
+} xbloom_samples SEC(".maps");
+
+/*
  * Set before loading and frozen: the verifier takes them for constants and removes what a filter
  * does not use.
  */

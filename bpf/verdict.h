@@ -28,6 +28,8 @@ static __always_inline int xbloom_drops(__u32 reason)
 		return params.policy == XBLOOM_POLICY_ALLOW;
 	case XBLOOM_MAYBE:
 		return params.policy == XBLOOM_POLICY_BLOCK;
+	case XBLOOM_CONFIRMED:
+		return 1;
 	case XBLOOM_MALFORMED:
 	case XBLOOM_FRAGMENT:
 	case XBLOOM_EXTHDR:
@@ -35,6 +37,7 @@ static __always_inline int xbloom_drops(__u32 reason)
 		return params.unkeyed_drop >> reason & 1;
 	default:
 		/* Not IP, neighbour discovery, an empty slot, an error: a network needs them. */
+		/* And refuted: the exact map knows better than the filter's maybe. */
 		return 0;
 	}
 }

@@ -80,6 +80,50 @@ static __always_inline int xbloom_ask_classic(__u64 h)
 	return XBLOOM_MAYBE;
 }
 
+/*
+ * The second opinion on a maybe. A key goes into the exact map before its first bit is set, so what
+ * the map does not hold was never put in.
+ */
+static __always_inline int xbloom_confirm_maybe(const struct xbloom_flow *flow, __u32 fields)
+{
+	__u64 words[XBLOOM_KEY_WORDS_MAX] = {};
+
+	xbloom_key_words(flow, fields, words);
+	return bpf_map_lookup_elem(&xbloom_confirm, words) ? XBLOOM_CONFIRMED : XBLOOM_REFUTED;
+}
+
+/*
+ * Hand one packet in `every`, chosen at random, to who reads samples. A full buffer loses the
+ * sample and counts that: the packet's own way goes on as ever.
+ */
+static __always_inline void xbloom_sample_packet(const struct xbloom_flow *flow, __u32 fields,
+						 __u32 reason, __u32 every)
+{
+	struct xbloom_stats *stats;
+	struct xbloom_sample *s;
+	__u32 zero = 0;
+	int i;
+
+	if (((__u64)bpf_get_prandom_u32() * every) >> 32)
+		return;
+	stats = bpf_map_lookup_elem(&xbloom_stats, &zero);
+	if (!stats)
+		return; /* as in xbloom_count() */
+	s = bpf_ringbuf_reserve(&xbloom_samples, sizeof(*s), 0);
+	if (!s) {
+		stats->samples_lost++;
+		return;
+	}
+#pragma unroll
+	for (i = 0; i < (int)XBLOOM_KEY_WORDS_MAX; i++)
+		s->words[i] = 0;
+	s->n_words = xbloom_key_words(flow, fields, s->words);
+	s->reason = reason;
+	/* Readers look by the clock: to wake one up would cost more than the sample. */
+	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+	stats->samples++;
+}
+
 static __always_inline int xbloom_filter_packet(struct xdp_md *ctx, __u32 fields)
 {
 	struct xbloom_hash_key hash_key = { params.hash_key.k0, params.hash_key.k1 };
@@ -97,6 +141,12 @@ static __always_inline int xbloom_filter_packet(struct xdp_md *ctx, __u32 fields
 		reason = xbloom_ask_split(h);
 	else
 		reason = xbloom_ask_classic(h);
+	if (params.confirm && reason == XBLOOM_MAYBE)
+		reason = xbloom_confirm_maybe(&flow, fields);
+	if (params.sample_absent && reason == XBLOOM_ABSENT)
+		xbloom_sample_packet(&flow, fields, reason, params.sample_absent);
+	if (params.sample_maybe && reason != XBLOOM_ABSENT && reason != XBLOOM_ERROR)
+		xbloom_sample_packet(&flow, fields, reason, params.sample_maybe);
 	return xbloom_verdict(reason, bytes);
 }
 

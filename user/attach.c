@@ -175,7 +175,7 @@ static double trial_left(const struct occupant *o)
 
 static uint32_t own_slots_id(const struct xbloom *f)
 {
-	return xbloom_map_id(xbloom_slots_fd(f));
+	return xbloom_map_id(f->fd[XBLOOM_PIN_SLOTS]);
 }
 
 /* The filter whose slots map has this id; false when no filter here has it. */
@@ -639,7 +639,7 @@ static int attach_on_trial(struct xbloom *f, struct target *targets, size_t n,
 	};
 	AUTO_CLOSE int cancel = -1;
 	AUTO_CLOSE int prog =
-		xbloom_load_try(xbloom_slots_fd(f), xbloom_stats_fd(f), t.deadline_ns, err);
+		xbloom_load_try(f->fd[XBLOOM_PIN_SLOTS], f->fd[XBLOOM_PIN_STATS], t.deadline_ns, err);
 	int ret;
 
 	if (prog < 0)

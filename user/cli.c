@@ -386,7 +386,7 @@ static int hash_argument(uint32_t fields, const struct xbloom_hash_key *key, con
 	struct xbloom_flow flow;
 	int ret = xbloom_key_parse(text, strlen(text), fields, &flow, err);
 
-	return ret ? ret : xbloom_hashes_push(hashes, xbloom_key_hash(key, &flow, fields), err);
+	return ret ? ret : xbloom_hashes_push_flow(hashes, key, &flow, fields, err);
 }
 
 enum { OPT_FROM = OPT_FIRST };

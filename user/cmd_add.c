@@ -126,9 +126,14 @@ static int add(const struct key_arguments *args)
 	xbloom_hashes_distinct(&hashes);
 	before = xbloom_alarm(f);
 	hold_signals();
-	changed = xbloom_add_all(f, &hashes, cli_options());
+	ret = xbloom_add_all(f, &hashes, cli_options(), &changed, &err);
 	release_signals();
 	progress_done();
+	if (ret) {
+		xbloom_hashes_free(&hashes);
+		xbloom_close(f);
+		return fail_err(&err);
+	}
 	warn_when_crossed(f, before, changed);
 	if (args->json)
 		print_added_json(f, stats.keys, hashes.n, changed);

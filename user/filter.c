@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * A filter: made, opened, filled, asked, changed, destroyed. It is five pins in a directory (see
+ * The life of a filter: made, opened, asked, destroyed. It is five to seven pins in a directory (see
  * state.c), of which `meta` is the record that says what the others must look like, and `filter`
- * the bits, mapped into this process.
+ * the bits, mapped into this process. How keys go in is in insert.c, how it treats packets in
+ * rules.c, and what it says of itself in gauge.c and stats.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,22 +21,8 @@
 
 #include "internal.h"
 
-/* How often progress is told and a cancelled create notices, in keys. */
-#define PROGRESS_EVERY 65536
 /* Left to the rest of the machine when a filter is sized against its memory. */
 #define MEMORY_RESERVE (64ULL << 20)
-
-struct xbloom {
-	char name[XBLOOM_NAME_MAX];
-	bool writable;
-	int dir_fd; /* holds the lock when writable */
-	int fd[XBLOOM_PINS];
-	struct xbloom_geometry geometry; /* checked once; never read from shared memory again */
-	struct xbloom_meta *meta;
-	struct xbloom_block *blocks;
-	size_t meta_len;
-	size_t blocks_len;
-};
 
 /* ---- small parts ---- */
 
@@ -122,11 +109,6 @@ int xbloom_hash_key_random(struct xbloom_hash_key *key, struct xbloom_error *err
 	return 0;
 }
 
-uint32_t xbloom_unkeyed_default(uint32_t policy)
-{
-	return policy == XBLOOM_POLICY_ALLOW ? XBLOOM_UNKEYED_ALL : 0;
-}
-
 /* ---- create ---- */
 
 static uint64_t memory_available(void)
@@ -148,20 +130,23 @@ static int check_memory(const struct xbloom_size *size, struct xbloom_error *err
 {
 	uint64_t available = memory_available();
 
-	if (available != UINT64_MAX && size->bytes + MEMORY_RESERVE > available)
+	uint64_t needed = size->bytes + size->exact_bytes;
+
+	if (available != UINT64_MAX && needed + MEMORY_RESERVE > available)
 		return xbloom_fail(err, -ENOMEM,
-				   "the filter needs %.1f MiB and this machine has %.1f MiB "
+				   "the filter needs %.1f MiB%s and this machine has %.1f MiB "
 				   "available: fewer items, a higher --fp or fewer --bits-per-key",
-				   (double)size->bytes / (1 << 20), (double)available / (1 << 20));
+				   (double)needed / (1 << 20),
+				   size->exact_bytes ? ", most of it for --confirm," : "",
+				   (double)available / (1 << 20));
 	return 0;
 }
 
-static int make_map(enum bpf_map_type type, const char *map_name, uint32_t value_size,
-		    uint64_t entries, uint32_t flags, struct xbloom_error *err)
+static int make_map(enum bpf_map_type type, const char *map_name, uint32_t key_size,
+		    uint32_t value_size, uint64_t entries, uint32_t flags, struct xbloom_error *err)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = flags);
-	int fd = bpf_map_create(type, map_name, sizeof(uint32_t), value_size, (uint32_t)entries,
-				&opts);
+	int fd = bpf_map_create(type, map_name, key_size, value_size, (uint32_t)entries, &opts);
 
 	if (fd < 0)
 		return xbloom_fail_errno(err, -errno, "cannot make the map %s of %llu x %u bytes",
@@ -169,28 +154,55 @@ static int make_map(enum bpf_map_type type, const char *map_name, uint32_t value
 	return fd;
 }
 
-static int make_maps(struct xbloom *f, struct xbloom_error *err)
+/* The arrays of a filter, whose keys are numbers. */
+static int make_array(enum bpf_map_type type, const char *map_name, uint32_t value_size,
+		      uint64_t entries, uint32_t flags, struct xbloom_error *err)
+{
+	return make_map(type, map_name, sizeof(uint32_t), value_size, entries, flags, err);
+}
+
+/* Two of them are all that a scratch filter has. */
+static int make_memory(struct xbloom *f, struct xbloom_error *err)
 {
 	int *fd = f->fd;
 
-	fd[XBLOOM_PIN_META] = make_map(BPF_MAP_TYPE_ARRAY, "xbloom_meta",
-				       sizeof(struct xbloom_meta), 1, BPF_F_MMAPABLE, err);
+	fd[XBLOOM_PIN_META] = make_array(BPF_MAP_TYPE_ARRAY, "xbloom_meta",
+					 sizeof(struct xbloom_meta), 1, BPF_F_MMAPABLE, err);
 	if (fd[XBLOOM_PIN_META] < 0)
 		return fd[XBLOOM_PIN_META];
-	fd[XBLOOM_PIN_FILTER] = make_map(BPF_MAP_TYPE_ARRAY, "xbloom_filter", XBLOOM_BLOCK_BYTES,
-					 f->geometry.blocks, BPF_F_MMAPABLE, err);
+	fd[XBLOOM_PIN_FILTER] = make_array(BPF_MAP_TYPE_ARRAY, "xbloom_filter", XBLOOM_BLOCK_BYTES,
+					   f->geometry.blocks, BPF_F_MMAPABLE, err);
 	if (fd[XBLOOM_PIN_FILTER] < 0)
 		return fd[XBLOOM_PIN_FILTER];
-	fd[XBLOOM_PIN_STATS] = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
-					sizeof(struct xbloom_stats), 1, 0, err);
+	return map_all(f, err);
+}
+
+static int make_maps(struct xbloom *f, const struct xbloom_rules *rules, uint64_t exact_keys,
+		     struct xbloom_error *err)
+{
+	int ret, *fd = f->fd;
+
+	ret = make_memory(f, err);
+	if (ret)
+		return ret;
+	fd[XBLOOM_PIN_STATS] = make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
+					  sizeof(struct xbloom_stats), 1, 0, err);
 	if (fd[XBLOOM_PIN_STATS] < 0)
 		return fd[XBLOOM_PIN_STATS];
 	fd[XBLOOM_PIN_SLOTS] =
-		make_map(BPF_MAP_TYPE_PROG_ARRAY, "xbloom_slots", sizeof(uint32_t), 1, 0, err);
-	return fd[XBLOOM_PIN_SLOTS] < 0 ? fd[XBLOOM_PIN_SLOTS] : 0;
+		make_array(BPF_MAP_TYPE_PROG_ARRAY, "xbloom_slots", sizeof(uint32_t), 1, 0, err);
+	if (fd[XBLOOM_PIN_SLOTS] < 0)
+		return fd[XBLOOM_PIN_SLOTS];
+	if (!rules->confirm)
+		return 0;
+	fd[XBLOOM_PIN_CONFIRM] =
+		make_map(BPF_MAP_TYPE_HASH, "xbloom_confirm",
+			 xbloom_key_width(rules->fields) * (uint32_t)sizeof(uint64_t), 1,
+			 exact_keys, 0, err);
+	return fd[XBLOOM_PIN_CONFIRM] < 0 ? fd[XBLOOM_PIN_CONFIRM] : 0;
 }
 
-static void write_meta(struct xbloom *f, const struct xbloom_size *size,
+static void write_meta(struct xbloom *f, uint64_t capacity, double fp_target,
 		       const struct xbloom_rules *rules, const struct xbloom_hash_key *key)
 {
 	const struct xbloom_geometry *g = &f->geometry;
@@ -204,69 +216,15 @@ static void write_meta(struct xbloom *f, const struct xbloom_size *size,
 		.bits = g->bits,
 		.layout = g->layout,
 		.k = g->k,
-		.fields = rules->fields,
-		.policy = rules->policy,
-		.shadow = rules->shadow,
-		.unkeyed_drop = rules->unkeyed_drop,
 	};
+	xbloom_rules_to_params(rules, &m->params);
 	m->generation = 1;
 	m->created = (uint64_t)time(NULL);
-	m->capacity = size->items;
-	m->fp_target_femto = (uint64_t)llround(size->fp_target * XBLOOM_FEMTO);
+	m->capacity = capacity;
+	m->fp_target_femto = (uint64_t)llround(fp_target * XBLOOM_FEMTO);
 	m->alarm_percent = XBLOOM_ALARM_PERCENT;
 	memcpy(m->name, f->name, sizeof(m->name));
 	m->magic = XBLOOM_MAGIC;
-}
-
-static int fill_slot(struct xbloom *f, int prog, struct xbloom_error *err)
-{
-	uint32_t slot = XBLOOM_SLOT;
-
-	if (bpf_map_update_elem(f->fd[XBLOOM_PIN_SLOTS], &slot, &prog, BPF_ANY))
-		return xbloom_fail_errno(err, -errno, "cannot put the program of %s in its slot",
-					 f->name);
-	return 0;
-}
-
-/* Load a filter program with these constants, but with the geometry that was checked. */
-static int load_slot(struct xbloom *f, struct xbloom_params params, struct xbloom_error *err)
-{
-	params.blocks = f->geometry.blocks;
-	params.bits = f->geometry.bits;
-	params.layout = f->geometry.layout;
-	params.k = f->geometry.k;
-	return xbloom_load_slot(f->fd[XBLOOM_PIN_FILTER], f->fd[XBLOOM_PIN_SLOTS],
-				f->fd[XBLOOM_PIN_STATS], &params, err);
-}
-
-static uint32_t prog_id(int prog)
-{
-	struct bpf_prog_info info = { 0 };
-	uint32_t len = sizeof(info);
-
-	return bpf_obj_get_info_by_fd(prog, &info, &len) ? 0 : info.id;
-}
-
-/* The constants of the program that is in the slot now. */
-static const struct xbloom_params *params_in_force(const struct xbloom *f)
-{
-	uint32_t pending = __atomic_load_n(&f->meta->pending, __ATOMIC_ACQUIRE);
-	uint32_t slot = XBLOOM_SLOT, id = 0;
-
-	/* To user space a slot reads as the id of its program. */
-	if (pending && !bpf_map_lookup_elem(f->fd[XBLOOM_PIN_SLOTS], &slot, &id) && id == pending)
-		return &f->meta->next;
-	return &f->meta->params;
-}
-
-/* Make the record say what the slot does, and take the announcement back. */
-static void settle(struct xbloom *f)
-{
-	const struct xbloom_params *now = params_in_force(f);
-
-	if (now == &f->meta->next)
-		f->meta->params = f->meta->next;
-	__atomic_store_n(&f->meta->pending, 0, __ATOMIC_RELEASE);
 }
 
 static int pin_all(struct xbloom *f, struct xbloom_error *err)
@@ -275,6 +233,8 @@ static int pin_all(struct xbloom *f, struct xbloom_error *err)
 	int i, ret;
 
 	for (i = 0; i < XBLOOM_PINS; i++) {
+		if (f->fd[i] < 0)
+			continue;
 		ret = xbloom_pin_path(path, f->name, true, (enum xbloom_pin)i, err);
 		if (ret)
 			return ret;
@@ -296,35 +256,6 @@ static int check_cancelled(const struct xbloom_options *opts, struct xbloom_erro
 	return 0;
 }
 
-static bool add_one(struct xbloom *f, uint64_t hash)
-{
-	if (!xbloom_set_hash(&f->geometry, f->blocks, hash))
-		return false;
-	__atomic_fetch_add(&f->meta->inserted, 1, __ATOMIC_RELAXED);
-	return true;
-}
-
-/* Insert all of them, or as many as until it is cancelled; returns how many changed a bit. */
-static uint64_t add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
-			const struct xbloom_options *opts, bool can_cancel)
-{
-	uint64_t changed = 0;
-	size_t i;
-
-	for (i = 0; i < hashes->n; i++) {
-		if (i % PROGRESS_EVERY == 0) {
-			if (can_cancel && cancelled(opts))
-				break;
-			if (opts && opts->progress)
-				opts->progress(opts->ctx, "filling", i, hashes->n);
-		}
-		changed += add_one(f, hashes->v[i]);
-	}
-	/* The bits before whatever the caller does to announce them. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return changed;
-}
-
 static int build(struct xbloom *f, const struct xbloom_size *size, const struct xbloom_rules *rules,
 		 const struct xbloom_hash_key *key, const struct xbloom_hashes *hashes,
 		 const struct xbloom_options *opts, struct xbloom_error *err)
@@ -333,21 +264,20 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 	int ret;
 
 	f->geometry = size->geometry;
-	ret = make_maps(f, err);
-	if (!ret)
-		ret = map_all(f, err);
+	ret = make_maps(f, rules, size->exact_keys, err);
 	if (ret)
 		return ret;
-	write_meta(f, size, rules, key);
+	write_meta(f, size->items, size->fp_target, rules, key);
 	if (hashes)
-		add_all(f, hashes, opts, true);
-	ret = check_cancelled(opts, err);
+		ret = xbloom_fill(f, hashes, opts, err);
+	if (!ret)
+		ret = check_cancelled(opts, err);
 	if (ret)
 		return ret;
-	prog = load_slot(f, f->meta->params, err);
+	prog = xbloom_load_rules(f, f->meta->params, err);
 	if (prog < 0)
 		return prog;
-	ret = fill_slot(f, prog, err);
+	ret = xbloom_fill_slot(f, prog, err);
 	if (ret)
 		return ret;
 	f->fd[XBLOOM_PIN_PROG] =
@@ -432,8 +362,10 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	int ret;
 
 	ret = xbloom_name_check(name, err);
-	if (!ret && (!rules->fields || rules->fields & ~XBLOOM_FIELDS_ALL))
-		ret = xbloom_fail(err, -EINVAL, "a key needs at least one field");
+	if (!ret)
+		ret = xbloom_check_rules(rules, err);
+	if (!ret && rules->sample)
+		ret = xbloom_fail(err, -EINVAL, "a filter is sampled when it is there, not before");
 	if (!ret)
 		ret = check_memory(size, err);
 	if (!ret)
@@ -473,6 +405,36 @@ out_remove:
 out_close:
 	xbloom_close(f);
 	return ret;
+}
+
+/* ---- scratch ---- */
+
+int xbloom_scratch(const struct xbloom_geometry *g, uint64_t capacity, uint32_t fields,
+		   const struct xbloom_hash_key *key, struct xbloom **out, struct xbloom_error *err)
+{
+	const struct xbloom_rules rules = { .fields = fields };
+	struct xbloom *f = new_filter("scratch", true);
+	int ret;
+
+	if (!f)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	f->geometry = *g;
+	ret = xbloom_check_rules(&rules, err);
+	if (!ret)
+		ret = make_memory(f, err);
+	if (ret) {
+		xbloom_close(f);
+		return ret;
+	}
+	write_meta(f, capacity, xbloom_rate(g, capacity), &rules, key);
+	*out = f;
+	return 0;
+}
+
+void xbloom_clear(struct xbloom *f)
+{
+	memset(f->blocks, 0, f->geometry.blocks * XBLOOM_BLOCK_BYTES);
+	f->meta->inserted = 0;
 }
 
 /* ---- open ---- */
@@ -518,10 +480,13 @@ static int open_pin(struct xbloom *f, enum xbloom_pin pin, struct xbloom_error *
 	 * A reader asks for no more than it needs. But programs know no read-only handle, and the
 	 * kernel maps memory, even for reading, only through a writable one.
 	 */
-	if (!f->writable && (pin == XBLOOM_PIN_STATS || pin == XBLOOM_PIN_SLOTS))
+	if (!f->writable &&
+	    (pin == XBLOOM_PIN_STATS || pin == XBLOOM_PIN_SLOTS || pin == XBLOOM_PIN_CONFIRM))
 		opts.file_flags = BPF_F_RDONLY;
 	f->fd[pin] = bpf_obj_get_opts(path, &opts);
 	if (f->fd[pin] >= 0)
+		return 0;
+	if (errno == ENOENT && pin >= XBLOOM_PINS_ALWAYS)
 		return 0;
 	if (errno == ENOENT)
 		return damaged(f->name, xbloom_pin_names[pin], err);
@@ -535,6 +500,15 @@ static bool map_is(int fd, enum bpf_map_type type, uint64_t value_size, uint64_t
 
 	return !bpf_obj_get_info_by_fd(fd, &info, &len) && info.type == type &&
 	       info.value_size == value_size && info.max_entries == entries;
+}
+
+static bool is_exact_map(int fd, unsigned int width)
+{
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info);
+
+	return !bpf_obj_get_info_by_fd(fd, &info, &len) && info.type == BPF_MAP_TYPE_HASH &&
+	       info.key_size == width * sizeof(uint64_t) && info.value_size == 1;
 }
 
 /*
@@ -599,6 +573,8 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 		return damaged(f->name, "stats", err);
 	if (!map_is(f->fd[XBLOOM_PIN_SLOTS], BPF_MAP_TYPE_PROG_ARRAY, sizeof(uint32_t), 1))
 		return damaged(f->name, "slots", err);
+	if (p->confirm && !is_exact_map(f->fd[XBLOOM_PIN_CONFIRM], xbloom_key_width(p->fields)))
+		return damaged(f->name, "confirm", err);
 	return 0;
 }
 
@@ -649,7 +625,9 @@ static int try_open(const char *name, bool writable, int rootfd, const struct xb
 	*moved = !xbloom_still_at(f->dir_fd, rootfd, name);
 	/* Somebody died in a change: it was made or it was not, and the record must say which. */
 	if (!ret && writable && f->meta->pending)
-		settle(f);
+		xbloom_settle_rules(f);
+	if (!ret && writable)
+		xbloom_settle_journal(f);
 	if (ret)
 		goto out_close;
 	*out = f;
@@ -717,14 +695,41 @@ int xbloom_prog_fd(const struct xbloom *f)
 	return f->fd[XBLOOM_PIN_PROG];
 }
 
-int xbloom_slots_fd(const struct xbloom *f)
+/* What the kernel charges for a map, by its own account; 0: it does not say. */
+static uint64_t map_memory_used(int fd)
 {
-	return f->fd[XBLOOM_PIN_SLOTS];
+	unsigned long long bytes = 0;
+	char path[64], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "memlock: %llu", &bytes) == 1)
+			break;
+	fclose(file);
+	return bytes;
 }
 
-int xbloom_stats_fd(const struct xbloom *f)
+uint64_t xbloom_exact(const struct xbloom *f, uint64_t *bytes)
 {
-	return f->fd[XBLOOM_PIN_STATS];
+	struct bpf_map_info info = { 0 };
+	uint32_t len = sizeof(info);
+	int fd = f->fd[XBLOOM_PIN_CONFIRM];
+
+	if (bytes)
+		*bytes = fd < 0 ? 0 : map_memory_used(fd);
+	return fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.max_entries;
+}
+
+bool xbloom_is_there(const struct xbloom *f)
+{
+	AUTO_CLOSE int rootfd = -1;
+
+	return !xbloom_root_open(false, &rootfd, NULL) &&
+	       xbloom_still_at(f->dir_fd, rootfd, f->name);
 }
 
 uint64_t xbloom_hash(const struct xbloom *f, const struct xbloom_flow *flow)
@@ -735,204 +740,6 @@ uint64_t xbloom_hash(const struct xbloom *f, const struct xbloom_flow *flow)
 bool xbloom_test(const struct xbloom *f, uint64_t hash)
 {
 	return xbloom_test_hash(&f->geometry, f->blocks, hash);
-}
-
-/* ---- writing ---- */
-
-bool xbloom_add(struct xbloom *f, uint64_t hash)
-{
-	bool changed = add_one(f, hash);
-
-	/* The bits before whatever the caller does to announce them. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return changed;
-}
-
-uint64_t xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
-			const struct xbloom_options *opts)
-{
-	return add_all(f, hashes, opts, false);
-}
-
-void xbloom_rules(const struct xbloom *f, struct xbloom_rules *rules)
-{
-	const struct xbloom_params *p = params_in_force(f);
-
-	*rules = (struct xbloom_rules){
-		.fields = p->fields,
-		.policy = p->policy,
-		.shadow = p->shadow,
-		.unkeyed_drop = p->unkeyed_drop,
-	};
-}
-
-int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err)
-{
-	struct xbloom_meta *m = f->meta;
-	AUTO_CLOSE int prog = -1;
-	uint32_t id;
-	int ret;
-
-	if (rules->fields != m->params.fields)
-		return xbloom_fail(err, -EINVAL,
-				   "the key of a filter cannot change: create another filter");
-	m->next = m->params;
-	m->next.policy = rules->policy;
-	m->next.shadow = rules->shadow;
-	m->next.unkeyed_drop = rules->unkeyed_drop;
-	prog = load_slot(f, m->next, err);
-	if (prog < 0)
-		return prog;
-	id = prog_id(prog);
-	if (!id)
-		return xbloom_fail(err, -EIO, "the new program of %s has no id", f->name);
-	__atomic_store_n(&m->pending, id, __ATOMIC_RELEASE);
-	ret = fill_slot(f, prog, err);
-	settle(f);
-	return ret;
-}
-
-/* ---- the gauge ---- */
-
-/*
- * The chance that an absent key finds its eight bits set: the mean over blocks of the product of
- * its words' fills, which is exact for the bits as they are. (The eighth power of the whole
- * array's fill would miss that some blocks are fuller than others.)
- */
-static double split_rate_now(const struct xbloom *f, uint64_t *ones)
-{
-	uint64_t i;
-	double sum = 0;
-	unsigned int w;
-
-	for (i = 0; i < f->geometry.blocks; i++) {
-		double product = 1;
-
-		for (w = 0; w < XBLOOM_BLOCK_WORDS; w++) {
-			unsigned int n = (unsigned int)__builtin_popcountll(f->blocks[i].w[w]);
-
-			*ones += n;
-			product *= n;
-		}
-		sum += product;
-	}
-	/* 64^8 = 2^48: all eight divisions at once. */
-	return ldexp(sum, -48) / (double)f->geometry.blocks;
-}
-
-static double classic_rate_now(const struct xbloom *f, uint64_t *ones)
-{
-	uint64_t i;
-	unsigned int w;
-
-	for (i = 0; i < f->geometry.blocks; i++)
-		for (w = 0; w < XBLOOM_BLOCK_WORDS; w++)
-			*ones += (unsigned int)__builtin_popcountll(f->blocks[i].w[w]);
-	return pow((double)*ones / (double)f->geometry.bits, f->geometry.k);
-}
-
-double xbloom_load(const struct xbloom *f)
-{
-	return xbloom_distinct(&f->geometry, f->meta->inserted) / (double)f->meta->capacity;
-}
-
-const char *xbloom_alarm(const struct xbloom *f)
-{
-	double inserted = (double)f->meta->inserted;
-	double capacity = (double)f->meta->capacity;
-	double keys = xbloom_distinct(&f->geometry, f->meta->inserted);
-	double doubt = 3 * sqrt(fmax(0, keys - inserted));
-
-	if (keys - doubt > capacity)
-		return "over";
-	return (keys + doubt) * 100 >= capacity * f->meta->alarm_percent ? "high" : "ok";
-}
-
-void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge)
-{
-	const struct xbloom_geometry *g = &f->geometry;
-	double m = (double)g->bits;
-	uint64_t ones = 0;
-
-	gauge->fp_predicted = g->layout == XBLOOM_LAYOUT_SPLIT ? split_rate_now(f, &ones)
-							       : classic_rate_now(f, &ones);
-	gauge->ones = ones;
-	/* A key takes each bit of m with probability k/m: ones = m (1 - e^(-kn/m)), solved for n. */
-	gauge->estimated = ones ? -m / g->k * log1p(-(double)ones / m) : 0;
-	if (g->layout == XBLOOM_LAYOUT_SPLIT && gauge->fp_predicted < 1)
-		gauge->fp_predicted += (1 - gauge->fp_predicted) *
-				       xbloom_split_floor(gauge->estimated / (double)g->blocks);
-	gauge->load = xbloom_load(f);
-}
-
-int xbloom_stats(const struct xbloom *f, struct xbloom_stats *stats, struct xbloom_error *err)
-{
-	AUTO_FREE struct xbloom_stats *cpus = NULL;
-	int cpu, n = libbpf_num_possible_cpus();
-	uint32_t zero = 0;
-	size_t i;
-
-	memset(stats, 0, sizeof(*stats));
-	if (n < 0)
-		return xbloom_fail_errno(err, n, "cannot count the CPUs");
-	cpus = calloc((size_t)n, sizeof(*cpus));
-	if (!cpus)
-		return xbloom_fail(err, -ENOMEM, "out of memory");
-	if (bpf_map_lookup_elem(f->fd[XBLOOM_PIN_STATS], &zero, cpus))
-		return xbloom_fail_errno(err, -errno, "cannot read the counters of %s", f->name);
-	for (cpu = 0; cpu < n; cpu++) {
-		const struct xbloom_counter *from = &cpus[cpu].c[0][0];
-		struct xbloom_counter *to = &stats->c[0][0];
-
-		for (i = 0; i < XBLOOM_REASONS * XBLOOM_ACTIONS; i++) {
-			to[i].packets += from[i].packets;
-			to[i].bytes += from[i].bytes;
-		}
-	}
-	return 0;
-}
-
-static const char *const reason_names[XBLOOM_REASONS] = {
-	[XBLOOM_NOT_IP] = "not_ip",	  [XBLOOM_NDP] = "ndp",
-	[XBLOOM_NO_FILTER] = "no_filter", [XBLOOM_ABSENT] = "absent",
-	[XBLOOM_MAYBE] = "maybe",	  [XBLOOM_ERROR] = "error",
-	[XBLOOM_MALFORMED] = "malformed", [XBLOOM_FRAGMENT] = "fragment",
-	[XBLOOM_EXTHDR] = "exthdr",	  [XBLOOM_VLAN_TAGS] = "vlan_tags",
-};
-
-const char *xbloom_reason_name(uint32_t reason)
-{
-	return reason < XBLOOM_REASONS ? reason_names[reason] : "unknown";
-}
-
-static void add_counter(struct xbloom_counter *to, const struct xbloom_counter *from)
-{
-	to->packets += from->packets;
-	to->bytes += from->bytes;
-}
-
-void xbloom_stats_named(const struct xbloom_stats *stats,
-			struct xbloom_named_counter out[XBLOOM_NAMED_COUNTERS])
-{
-	struct xbloom_named_counter *passed = &out[XBLOOM_REASONS];
-	struct xbloom_named_counter *dropped = &out[XBLOOM_REASONS + 1];
-	struct xbloom_named_counter *would_drop = &out[XBLOOM_REASONS + 2];
-	unsigned int r, a;
-
-	memset(out, 0, XBLOOM_NAMED_COUNTERS * sizeof(*out));
-	passed->name = "passed";
-	dropped->name = "dropped";
-	would_drop->name = "would_drop";
-	for (r = 0; r < XBLOOM_REASONS; r++) {
-		out[r].name = reason_names[r];
-		for (a = 0; a < XBLOOM_ACTIONS; a++)
-			add_counter(&out[r].value, &stats->c[r][a]);
-		add_counter(&passed->value, &stats->c[r][XBLOOM_PASS]);
-		add_counter(&dropped->value, &stats->c[r][XBLOOM_DROP]);
-		/* In shadow a packet has passed, too. */
-		add_counter(&passed->value, &stats->c[r][XBLOOM_WOULD_DROP]);
-		add_counter(&would_drop->value, &stats->c[r][XBLOOM_WOULD_DROP]);
-	}
 }
 
 /* ---- destroy ---- */

@@ -31,6 +31,34 @@ int xbloom_hashes_push(struct xbloom_hashes *h, uint64_t hash, struct xbloom_err
 	return 0;
 }
 
+static int push_words(struct xbloom_hashes *h, const __u64 *words, struct xbloom_error *err)
+{
+	if (h->words_n == h->words_room) {
+		size_t room = h->words_room ? h->words_room + h->words_room / 2 : FIRST_ROOM;
+		__u64 *v = reallocarray(h->words, room, h->width * sizeof(*v));
+
+		if (!v)
+			return xbloom_fail(err, -ENOMEM, "out of memory after %zu keys",
+					   h->words_n);
+		h->words = v;
+		h->words_room = room;
+	}
+	memcpy(h->words + h->words_n * h->width, words, h->width * sizeof(*words));
+	h->words_n++;
+	return 0;
+}
+
+int xbloom_hashes_push_flow(struct xbloom_hashes *h, const struct xbloom_hash_key *key,
+			    const struct xbloom_flow *flow, uint32_t fields,
+			    struct xbloom_error *err)
+{
+	__u64 words[XBLOOM_KEY_WORDS_MAX] = { 0 };
+	unsigned int n = xbloom_key_words(flow, fields, words);
+	int ret = xbloom_hashes_push(h, xbloom_words_hash(key, words, n), err);
+
+	return ret || !h->width ? ret : push_words(h, words, err);
+}
+
 static void insertion_sort(uint64_t *v, size_t n)
 {
 	size_t i, j;
@@ -104,5 +132,6 @@ uint64_t xbloom_hashes_distinct(struct xbloom_hashes *h)
 void xbloom_hashes_free(struct xbloom_hashes *h)
 {
 	free(h->v);
+	free(h->words);
 	*h = (struct xbloom_hashes){ 0 };
 }

@@ -55,6 +55,10 @@ enum xbloom_pin {
 	XBLOOM_PIN_STATS,
 	XBLOOM_PIN_SLOTS,
 	XBLOOM_PIN_PROG,
+	XBLOOM_PINS_ALWAYS,
+	/* Only where used. */
+	XBLOOM_PIN_CONFIRM = XBLOOM_PINS_ALWAYS,
+	XBLOOM_PIN_SAMPLES,
 	XBLOOM_PINS,
 };
 extern const char *const xbloom_pin_names[XBLOOM_PINS];
@@ -99,6 +103,15 @@ void xbloom_trash_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name);
 
 /* ---- prog.c: programs ---- */
 
+/* The maps that a program is given; -1: it does not use that one. */
+struct xbloom_prog_maps {
+	int filter;
+	int slots;
+	int stats;
+	int confirm;
+	int samples;
+};
+
 /* Load the entry program over these maps. Returns its fd. */
 int xbloom_load_entry(int slots_fd, int stats_fd, struct xbloom_error *err);
 /* The trial's entry program, which passes everything from deadline_ns (CLOCK_BOOTTIME) on. */
@@ -106,7 +119,7 @@ int xbloom_load_try(int slots_fd, int stats_fd, uint64_t deadline_ns, struct xbl
 /* The deadline of a trial program, read from its constants; 0: this map holds none. */
 uint64_t xbloom_try_deadline(int rodata_fd);
 /* The filter program, specialised. Returns its fd. */
-int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbloom_params *params,
+int xbloom_load_slot(const struct xbloom_prog_maps *maps, const struct xbloom_params *params,
 		     struct xbloom_error *err);
 
 #define XBLOOM_PROG_ENTRY "xdp_bloom"
@@ -114,8 +127,42 @@ int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbl
 
 /* ---- filter.c ---- */
 
-int xbloom_slots_fd(const struct xbloom *f);
-int xbloom_stats_fd(const struct xbloom *f);
+/* An open filter. */
+struct xbloom {
+	char name[XBLOOM_NAME_MAX];
+	bool writable;
+	int dir_fd;			 /* holds the lock when writable; -1: a scratch filter */
+	int fd[XBLOOM_PINS];		 /* -1: not there */
+	struct xbloom_geometry geometry; /* checked once; never read from shared memory again */
+	struct xbloom_meta *meta;
+	struct xbloom_block *blocks;
+	size_t meta_len;
+	size_t blocks_len;
+};
+
+/* ---- rules.c ---- */
+
+/* The constants of the program that is in the slot now. */
+const struct xbloom_params *xbloom_params_in_force(const struct xbloom *f);
+/* Make the record say what the slot does; for who holds the lock. */
+void xbloom_settle_rules(struct xbloom *f);
+/* Load a filter program with these constants, but with the geometry that was checked. */
+int xbloom_load_rules(struct xbloom *f, struct xbloom_params params, struct xbloom_error *err);
+int xbloom_fill_slot(struct xbloom *f, int prog, struct xbloom_error *err);
+/* What rules cannot be: -EINVAL. */
+int xbloom_check_rules(const struct xbloom_rules *rules, struct xbloom_error *err);
+/* Write them into constants. */
+void xbloom_rules_to_params(const struct xbloom_rules *rules, struct xbloom_params *p);
+
+/* ---- insert.c ---- */
+
+/* Finish the insert that a writer died in. */
+void xbloom_settle_journal(struct xbloom *f);
+/* Fill a new filter: all of it, or until it is cancelled (-ECANCELED). */
+int xbloom_fill(struct xbloom *f, const struct xbloom_hashes *hashes,
+		const struct xbloom_options *opts, struct xbloom_error *err);
+
+/* ---- stats.c ---- */
 
 /* The id of a map; 0 when that cannot be told. */
 uint32_t xbloom_map_id(int fd);

@@ -147,7 +147,7 @@ struct xbloom_hashes {
 	size_t n;
 	size_t room;
 	unsigned int width; /* 0: the hashes alone */
-	uint64_t *words;
+	__u64 *words;
 	size_t words_n; /* keys in words[] */
 	size_t words_room;
 };
@@ -343,8 +343,8 @@ const char *xbloom_reason_name(uint32_t reason);
 struct xbloom_live {
 	uint64_t asked;	     /* packets with a key: absent, maybe, confirmed, refuted */
 	double absent_share; /* of asked; NAN: none were */
-	double fp;	     /* refuted / (refuted + absent); NAN without either */
-	bool ceremony;	     /* absent_share < XBLOOM_CEREMONY_SHARE, of enough packets */
+	double fp; /* refuted / (refuted + absent), for filters with an exact map; NAN: of none */
+	bool ceremony; /* absent_share < XBLOOM_CEREMONY_SHARE, of enough packets */
 };
 void xbloom_live(const struct xbloom_stats *stats, struct xbloom_live *live);
 
@@ -383,9 +383,9 @@ void xbloom_clear(struct xbloom *f);
 struct xbloom_prober;
 
 struct xbloom_prober_options {
-	uint32_t family;  /* XBLOOM_FAMILY_V4 or _V6; without an address keyed it only frames them */
-	uint64_t seed;	  /* of the bijection */
-	bool tell_maybe;  /* hand each key called maybe to `fn` below, */
+	uint32_t family; /* XBLOOM_FAMILY_V4 or _V6; without an address keyed it only frames them */
+	uint64_t seed;	 /* of the bijection */
+	bool tell_maybe; /* hand each key called maybe to `fn` below, */
 	bool tell_absent; /* and each called absent */
 };
 

@@ -188,7 +188,7 @@ static int hash_key(void *ctx, const struct xbloom_flow *flow, const char *text,
 	(void)len;
 	if (h->progress && h->hashes->n % PROGRESS_EVERY == 0)
 		h->progress(h->progress_ctx, "reading", h->hashes->n, 0);
-	return xbloom_hashes_push(h->hashes, xbloom_key_hash(h->key, flow, h->fields), h->err);
+	return xbloom_hashes_push_flow(h->hashes, h->key, flow, h->fields, h->err);
 }
 
 int xbloom_list_hash(const char *path, uint32_t fields, const struct xbloom_hash_key *key,

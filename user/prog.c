@@ -40,27 +40,31 @@ static int use_map(struct bpf_map *map, int fd)
 	return fd < 0 ? bpf_map__set_autocreate(map, false) : bpf_map__reuse_fd(map, fd);
 }
 
-static int use_maps(struct xdp_bloom_bpf *skel, int filter_fd, int slots_fd, int stats_fd)
+static int use_maps(struct xdp_bloom_bpf *skel, const struct xbloom_prog_maps *maps)
 {
-	int ret = use_map(skel->maps.xbloom_filter, filter_fd);
+	int ret = use_map(skel->maps.xbloom_filter, maps->filter);
 
 	if (!ret)
-		ret = use_map(skel->maps.xbloom_slots, slots_fd);
+		ret = use_map(skel->maps.xbloom_slots, maps->slots);
 	if (!ret)
-		ret = use_map(skel->maps.xbloom_stats, stats_fd);
+		ret = use_map(skel->maps.xbloom_stats, maps->stats);
+	if (!ret)
+		ret = use_map(skel->maps.xbloom_confirm, maps->confirm);
+	if (!ret)
+		ret = use_map(skel->maps.xbloom_samples, maps->samples);
 	return ret;
 }
 
 /* Returns the program's fd, which outlives the skeleton. */
-static int load(struct xdp_bloom_bpf *skel, struct bpf_program *wanted, int filter_fd, int slots_fd,
-		int stats_fd, struct xbloom_error *err)
+static int load(struct xdp_bloom_bpf *skel, struct bpf_program *wanted,
+		const struct xbloom_prog_maps *maps, struct xbloom_error *err)
 {
 	struct xbloom_libbpf_log log;
 	int ret;
 
 	choose(skel, wanted);
 	xbloom_libbpf_listen(&log);
-	ret = use_maps(skel, filter_fd, slots_fd, stats_fd);
+	ret = use_maps(skel, maps);
 	if (!ret)
 		ret = xdp_bloom_bpf__load(skel);
 	xbloom_libbpf_ignore(&log);
@@ -91,27 +95,41 @@ static struct xdp_bloom_bpf *open_object(struct xbloom_error *err)
 	return skel;
 }
 
+/* An entry program knows no filter: it jumps, or counts that there was none. */
+static struct xbloom_prog_maps entry_maps(int slots_fd, int stats_fd)
+{
+	return (struct xbloom_prog_maps){
+		.filter = -1,
+		.slots = slots_fd,
+		.stats = stats_fd,
+		.confirm = -1,
+		.samples = -1,
+	};
+}
+
 int xbloom_load_entry(int slots_fd, int stats_fd, struct xbloom_error *err)
 {
+	const struct xbloom_prog_maps maps = entry_maps(slots_fd, stats_fd);
 	struct xdp_bloom_bpf *skel = open_object(err);
 	int fd;
 
 	if (!skel)
 		return -errno;
-	fd = load(skel, skel->progs.xdp_bloom, -1, slots_fd, stats_fd, err);
+	fd = load(skel, skel->progs.xdp_bloom, &maps, err);
 	xdp_bloom_bpf__destroy(skel);
 	return fd;
 }
 
 int xbloom_load_try(int slots_fd, int stats_fd, uint64_t deadline_ns, struct xbloom_error *err)
 {
+	const struct xbloom_prog_maps maps = entry_maps(slots_fd, stats_fd);
 	struct xdp_bloom_bpf *skel = open_object(err);
 	int fd;
 
 	if (!skel)
 		return -errno;
 	skel->rodata->try_deadline_ns = deadline_ns;
-	fd = load(skel, skel->progs.xdp_bloom_try, -1, slots_fd, stats_fd, err);
+	fd = load(skel, skel->progs.xdp_bloom_try, &maps, err);
 	xdp_bloom_bpf__destroy(skel);
 	return fd;
 }
@@ -131,7 +149,7 @@ uint64_t xbloom_try_deadline(int rodata_fd)
 	return rodata->try_deadline_ns;
 }
 
-int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbloom_params *params,
+int xbloom_load_slot(const struct xbloom_prog_maps *maps, const struct xbloom_params *params,
 		     struct xbloom_error *err)
 {
 	struct xdp_bloom_bpf *skel = open_object(err);
@@ -140,7 +158,7 @@ int xbloom_load_slot(int filter_fd, int slots_fd, int stats_fd, const struct xbl
 	if (!skel)
 		return -errno;
 	memcpy((void *)&skel->rodata->params, params, sizeof(*params));
-	fd = load(skel, skel->progs.xdp_bloom_slot, filter_fd, slots_fd, stats_fd, err);
+	fd = load(skel, skel->progs.xdp_bloom_slot, maps, err);
 	xdp_bloom_bpf__destroy(skel);
 	return fd;
 }

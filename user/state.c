@@ -24,8 +24,10 @@
 #define LOCK_SILENT_MS 1000
 
 const char *const xbloom_pin_names[XBLOOM_PINS] = {
-	[XBLOOM_PIN_META] = "meta",   [XBLOOM_PIN_FILTER] = "filter", [XBLOOM_PIN_STATS] = "stats",
-	[XBLOOM_PIN_SLOTS] = "slots", [XBLOOM_PIN_PROG] = "prog",
+	[XBLOOM_PIN_META] = "meta",	  [XBLOOM_PIN_FILTER] = "filter",
+	[XBLOOM_PIN_STATS] = "stats",	  [XBLOOM_PIN_SLOTS] = "slots",
+	[XBLOOM_PIN_PROG] = "prog",	  [XBLOOM_PIN_CONFIRM] = "confirm",
+	[XBLOOM_PIN_SAMPLES] = "samples",
 };
 
 static const char *bpffs(void)

@@ -72,6 +72,9 @@ struct xbloom_stats {
 	__u64 samples_lost; /* found it full, or not there */
 };
 
+/* Of the ring buffer: 16,384 samples, a tenth of a second of 160,000 sampled packets a second. */
+#define XBLOOM_SAMPLES_BYTES (1u << 20)
+
 /* What the ring buffer `samples` carries: the key of a packet that the filter answered. */
 struct xbloom_sample {
 	__u64 words[XBLOOM_KEY_WORDS_MAX]; /* those past n_words are 0 */
@@ -129,9 +132,9 @@ struct xbloom_meta {
 	__u32 pending;
 	__u32 generation; /* counts the fillings that replaced each other, from 1 */
 
-	__u64 created;	       /* seconds since 1970 */
-	__u64 capacity;	       /* keys it was sized for */
-	__u64 inserted;	       /* adds that changed at least one bit; see journal */
+	__u64 created;	/* seconds since 1970 */
+	__u64 capacity; /* keys it was sized for */
+	__u64 inserted; /* adds that changed at least one bit; see journal */
 	struct xbloom_journal journal;
 	__u64 fp_target_femto; /* the rate it was sized for, in units of 1e-15 */
 	__u32 alarm_percent;   /* of capacity, from which the load is called high */

@@ -207,10 +207,62 @@ static uint32_t kernel_reason(const struct xbloom *filter, const struct frame *f
 	return counted;
 }
 
+/* The exact map's twin: what was put in, in the order in which it was. */
+static struct {
+	struct xbloom_hashes key[FRAMES];
+	size_t n;
+} put;
+
+static void put_clear(void)
+{
+	while (put.n)
+		xbloom_hashes_free(&put.key[--put.n]);
+}
+
+static struct xbloom_hashes key_of(const struct xbloom_flow *flow, uint32_t fields)
+{
+	struct xbloom_hashes key = { .width = xbloom_key_width(fields) };
+
+	assert_int_equal(xbloom_hashes_push_flow(&key, &packet_hash_key, flow, fields, NULL), 0);
+	return key;
+}
+
+static bool was_put(const struct xbloom_hashes *key)
+{
+	size_t i;
+
+	for (i = 0; i < put.n; i++)
+		if (!memcmp(put.key[i].words, key->words, key->width * sizeof(*key->words)))
+			return true;
+	return false;
+}
+
+/* A maybe of a filter with an exact map; the flow is put in first, or not. */
+static uint32_t exact_reason(struct xbloom *filter, const struct xbloom_flow *flow, uint32_t fields,
+			     bool put_in)
+{
+	struct xbloom_hashes key = key_of(flow, fields);
+	uint64_t hash = key.v[0], changed;
+	uint32_t reason = XBLOOM_ABSENT;
+
+	if (put_in) {
+		assert_int_equal(xbloom_add_all(filter, &key, NULL, &changed, NULL), 0);
+		if (!was_put(&key)) {
+			put.key[put.n++] = key;
+			key = key_of(flow, fields);
+		}
+	}
+	if (xbloom_test(filter, hash))
+		reason = was_put(&key) ? XBLOOM_CONFIRMED : XBLOOM_REFUTED;
+	xbloom_hashes_free(&key);
+	return reason;
+}
+
 /* Put the frame's flow in or not, then ask the model and the kernel; the reason both give. */
 static uint32_t agreed_reason(struct xbloom *filter, uint32_t fields, const struct frame *f,
 			      bool put_in, struct xbloom_stats *stats)
 {
+	bool exact = xbloom_exact(filter, NULL) > 0;
 	uint32_t expected, reason;
 	struct xbloom_flow flow;
 
@@ -219,9 +271,12 @@ static uint32_t agreed_reason(struct xbloom *filter, uint32_t fields, const stru
 		uint64_t hash = xbloom_key_hash(&packet_hash_key, &flow, fields);
 
 		assert_true(hash == xbloom_hash(filter, &flow));
-		if (put_in)
+		if (put_in && !exact)
 			xbloom_add(filter, hash);
-		expected = xbloom_test(filter, hash) ? XBLOOM_MAYBE : XBLOOM_ABSENT;
+		if (exact)
+			expected = exact_reason(filter, &flow, fields, put_in);
+		else
+			expected = xbloom_test(filter, hash) ? XBLOOM_MAYBE : XBLOOM_ABSENT;
 	}
 	reason = kernel_reason(filter, f, stats);
 	if (reason != expected)
@@ -230,7 +285,30 @@ static uint32_t agreed_reason(struct xbloom *filter, uint32_t fields, const stru
 	return reason;
 }
 
-static void agree_on_random_frames(uint32_t policy, uint32_t layout)
+/* With an exact map the filter is so small that false positives are common. */
+#define EXACT_BITS_PER_KEY 4
+#define EXACT_CAPACITY (FRAMES / 8)
+
+static struct xbloom *filter_create_exact(const struct xbloom_rules *rules, uint32_t layout)
+{
+	struct xbloom_size_request req = {
+		.layout = layout,
+		.items = EXACT_CAPACITY,
+		.bits_per_key = EXACT_BITS_PER_KEY,
+	};
+	struct xbloom_error error = { "" };
+	struct xbloom *filter = NULL;
+	struct xbloom_size size;
+
+	if (xbloom_plan(&req, &size, &error))
+		fail_msg("%s", error.text);
+	size.exact_keys = FRAMES;
+	if (xbloom_create(FILTER, &size, rules, &packet_hash_key, NULL, NULL, &filter, &error))
+		fail_msg("%s", error.text);
+	return filter;
+}
+
+static void agree_on_random_frames(uint32_t policy, uint32_t layout, bool confirm)
 {
 	uint64_t seen[XBLOOM_REASONS] = { 0 };
 	struct frame frame;
@@ -238,7 +316,9 @@ static void agree_on_random_frames(uint32_t policy, uint32_t layout)
 
 	for (i = 0; i < FIELD_SETS; i++) {
 		struct xbloom_rules rules = packet_rules(field_sets[i], policy, false);
-		struct xbloom *filter = filter_create(&rules, layout, FRAMES);
+		struct xbloom *filter = (rules.confirm = confirm)
+						? filter_create_exact(&rules, layout)
+						: filter_create(&rules, layout, FRAMES);
 		struct random frames = { .state = seed * 2 + 1 };
 		struct random additions = { .state = (seed + i) * 2 + 1 };
 		struct xbloom_stats stats = stats_now(filter);
@@ -249,6 +329,7 @@ static void agree_on_random_frames(uint32_t policy, uint32_t layout)
 					   random_chance(&additions, 50), &stats)]++;
 		}
 		filter_destroy(filter);
+		put_clear();
 	}
 
 	printf("# seed %llu, %u frames under %zu keys:", (unsigned long long)seed, FRAMES,
@@ -257,21 +338,35 @@ static void agree_on_random_frames(uint32_t policy, uint32_t layout)
 		printf(" %s %llu", xbloom_reason_name((uint32_t)i), (unsigned long long)seen[i]);
 	printf("\n");
 	fflush(stdout);
-	for (i = 0; i < XBLOOM_REASONS; i++)
-		if (i != XBLOOM_NO_FILTER && i != XBLOOM_ERROR)
+	for (i = 0; i < XBLOOM_REASONS; i++) {
+		bool never = i == XBLOOM_NO_FILTER || i == XBLOOM_ERROR ||
+			     (confirm ? i == XBLOOM_MAYBE
+				      : i == XBLOOM_CONFIRMED || i == XBLOOM_REFUTED);
+
+		if (never)
+			assert_int_equal(seen[i], 0);
+		else
 			assert_in_range(seen[i], SEEN_AT_LEAST, FRAMES * FIELD_SETS);
+	}
 }
 
 static void the_model_and_the_kernel_agree_under_block(void **state)
 {
 	(void)state;
-	agree_on_random_frames(XBLOOM_POLICY_BLOCK, XBLOOM_LAYOUT_SPLIT);
+	agree_on_random_frames(XBLOOM_POLICY_BLOCK, XBLOOM_LAYOUT_SPLIT, false);
 }
 
 static void the_model_and_the_kernel_agree_under_allow(void **state)
 {
 	(void)state;
-	agree_on_random_frames(XBLOOM_POLICY_ALLOW, XBLOOM_LAYOUT_CLASSIC);
+	agree_on_random_frames(XBLOOM_POLICY_ALLOW, XBLOOM_LAYOUT_CLASSIC, false);
+}
+
+static void the_model_and_the_kernel_agree_with_an_exact_map(void **state)
+{
+	(void)state;
+	agree_on_random_frames(XBLOOM_POLICY_BLOCK, XBLOOM_LAYOUT_SPLIT, true);
+	agree_on_random_frames(XBLOOM_POLICY_BLOCK, XBLOOM_LAYOUT_CLASSIC, true);
 }
 
 int main(void)
@@ -279,6 +374,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_model_and_the_kernel_agree_under_block),
 		cmocka_unit_test(the_model_and_the_kernel_agree_under_allow),
+		cmocka_unit_test(the_model_and_the_kernel_agree_with_an_exact_map),
 	};
 	const char *given = getenv("XBLOOM_SEED");
 

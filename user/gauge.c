@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+/*
+ * The gauge: how full a filter is, by what was counted and by what the bits say, and how often it
+ * is wrong because of it. Two counts that know nothing of each other: `inserted` is kept by who
+ * puts keys in, `estimated` is read from the ones in the array.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "internal.h"
+
+/*
+ * The chance that an absent key finds its eight bits set: the mean over blocks of the product of
+ * its words' fills, which is exact for the bits as they are. (The eighth power of the whole
+ * array's fill would miss that some blocks are fuller than others.)
+ */
+static double split_rate_now(const struct xbloom *f, uint64_t *ones)
+{
+	uint64_t i;
+	double sum = 0;
+	unsigned int w;
+
+	for (i = 0; i < f->geometry.blocks; i++) {
+		double product = 1;
+
+		for (w = 0; w < XBLOOM_BLOCK_WORDS; w++) {
+			unsigned int n = (unsigned int)__builtin_popcountll(f->blocks[i].w[w]);
+
+			*ones += n;
+			product *= n;
+		}
+		sum += product;
+	}
+	/* 64^8 = 2^48: all eight divisions at once. */
+	return ldexp(sum, -48) / (double)f->geometry.blocks;
+}
+
+static double classic_rate_now(const struct xbloom *f, uint64_t *ones)
+{
+	uint64_t i;
+	unsigned int w;
+
+	for (i = 0; i < f->geometry.blocks; i++)
+		for (w = 0; w < XBLOOM_BLOCK_WORDS; w++)
+			*ones += (unsigned int)__builtin_popcountll(f->blocks[i].w[w]);
+	return pow((double)*ones / (double)f->geometry.bits, f->geometry.k);
+}
+
+/*
+ * A journal that is open belongs to an insert that is going on, or that a writer died in. Its key
+ * is counted from the moment that its last bit is set, which is when it is in.
+ */
+uint64_t xbloom_inserted(const struct xbloom *f)
+{
+	const struct xbloom_meta *m = f->meta;
+	const struct xbloom_journal *j = &m->journal;
+	uint64_t hash, inserted;
+
+	if (!__atomic_load_n(&j->open, __ATOMIC_ACQUIRE))
+		return __atomic_load_n(&m->inserted, __ATOMIC_RELAXED);
+	hash = __atomic_load_n(&j->hash, __ATOMIC_RELAXED);
+	inserted = __atomic_load_n(&j->inserted, __ATOMIC_ACQUIRE);
+	/* A writer that went on meanwhile has closed this entry, and counted it. */
+	if (!__atomic_load_n(&j->open, __ATOMIC_ACQUIRE) ||
+	    __atomic_load_n(&j->hash, __ATOMIC_RELAXED) != hash)
+		return __atomic_load_n(&m->inserted, __ATOMIC_RELAXED);
+	return inserted + xbloom_test(f, hash);
+}
+
+double xbloom_load(const struct xbloom *f)
+{
+	return xbloom_distinct(&f->geometry, xbloom_inserted(f)) / (double)f->meta->capacity;
+}
+
+static const char *alarm_at(const struct xbloom *f, uint64_t inserted)
+{
+	double capacity = (double)f->meta->capacity;
+	double keys = xbloom_distinct(&f->geometry, inserted);
+	double doubt = 3 * sqrt(fmax(0, keys - (double)inserted));
+
+	if (keys - doubt > capacity)
+		return "over";
+	return (keys + doubt) * 100 >= capacity * f->meta->alarm_percent ? "high" : "ok";
+}
+
+const char *xbloom_alarm(const struct xbloom *f)
+{
+	return alarm_at(f, xbloom_inserted(f));
+}
+
+const char *xbloom_alarm_after(const struct xbloom *f, uint64_t more)
+{
+	return alarm_at(f, xbloom_inserted(f) + more);
+}
+
+int xbloom_set_alarm(struct xbloom *f, unsigned int percent, struct xbloom_error *err)
+{
+	if (percent < 1 || percent > 100)
+		return xbloom_fail(err, -EINVAL, "an alarm at %u %% is not between 1 and 100 %%",
+				   percent);
+	__atomic_store_n(&f->meta->alarm_percent, percent, __ATOMIC_RELAXED);
+	return 0;
+}
+
+void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge)
+{
+	const struct xbloom_geometry *g = &f->geometry;
+	double m = (double)g->bits;
+	uint64_t ones = 0;
+
+	gauge->fp_predicted = g->layout == XBLOOM_LAYOUT_SPLIT ? split_rate_now(f, &ones)
+							       : classic_rate_now(f, &ones);
+	gauge->ones = ones;
+	/* A key takes each bit of m with probability k/m: ones = m (1 - e^(-kn/m)), solved for n. */
+	gauge->estimated = ones ? -m / g->k * log1p(-(double)ones / m) : 0;
+	if (g->layout == XBLOOM_LAYOUT_SPLIT && gauge->fp_predicted < 1)
+		gauge->fp_predicted += (1 - gauge->fp_predicted) *
+				       xbloom_split_floor(gauge->estimated / (double)g->blocks);
+	gauge->load = xbloom_load(f);
+}
