@@ -47,7 +47,7 @@ BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
 	rules.c insert.c gauge.c stats.c filter.c attach.c)
-CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c
+CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c user/lab.c
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 SAN_LIB_OBJ := $(LIB_SRC:%.c=$(B)/san/%.o)

@@ -17,22 +17,30 @@
 #define LAB_SEEDS_MIN 5u
 #define LAB_SEEDS_MAX 1000u
 
+enum lab_experiment {
+	LAB_DIRECTION = 1, /* it never errs on a key that is in it */
+	LAB_BITS,	   /* 4 to 16 bits a key, at the best k */
+	LAB_HASHES,	   /* 1 to 20 hashes, at 8 bits a key */
+	LAB_OVERFILL,	   /* at its load and at three times it */
+};
 #define LAB_EXPERIMENTS 4u
 #define LAB_LINES 12u
 #define LAB_LAYOUTS 2u /* indexed by XBLOOM_LAYOUT_* */
 
-/* One question: a filter, and how full it is. */
+/*
+ * One question: a filter, and how full it is. With a load above 1 it is the filter of the line
+ * before, filled further. All but the LAB_HASHES are asked of a split filter as well, which has a k
+ * of its own.
+ */
 struct lab_line {
-	unsigned int experiment; /* 1 .. LAB_EXPERIMENTS */
-	unsigned int bits_per_key;
-	unsigned int k;	   /* of classic; split has its own */
-	unsigned int load; /* times LAB_KEYS are in it */
-	bool goes_on;	   /* the filter of the line before, filled further */
-	bool split;	   /* also asked of a split filter */
+	enum lab_experiment experiment;
+	unsigned int bits_per_key; /* at LAB_KEYS */
+	unsigned int k;		   /* of classic */
+	unsigned int load;	   /* times LAB_KEYS are in it */
 };
 extern const struct lab_line lab_lines[LAB_LINES];
 /* Short and stable, as --json has it. */
-extern const char *const lab_names[LAB_EXPERIMENTS];
+const char *lab_name(enum lab_experiment experiment);
 
 /* The answers to one line, of one layout. */
 struct lab_cell {

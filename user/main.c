@@ -14,7 +14,7 @@
 
 static const struct verb *const verbs[] = {
 	&verb_plan, &verb_create, &verb_attach, &verb_show,    &verb_add,
-	&verb_test, &verb_set,	  &verb_detach, &verb_destroy,
+	&verb_test, &verb_set,	  &verb_detach, &verb_destroy, &verb_lab,
 };
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
