@@ -46,7 +46,8 @@ DEPS = -MMD -MP -MF $@.d -MT $@
 BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
-	rules.c insert.c gauge.c stats.c filter.c attach.c)
+	rules.c insert.c gauge.c stats.c filter.c probe.c truth.c measure.c \
+	attach.c)
 CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c user/lab.c
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
@@ -77,14 +78,21 @@ $(B)/gen/xdp_bloom.skel.h: $(B)/xdp_bloom.bpf.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(BPFTOOL) gen skeleton $< name xdp_bloom_bpf > $@
 
+$(B)/gen/prober.skel.h: bpf/prober.bpf.c $(BPF_HEADERS) Makefile
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $(@:.skel.h=.full.o)
+	$(Q)$(BPFTOOL) gen object $(@:.skel.h=.bpf.o) $(@:.skel.h=.full.o)
+	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.o) name prober_bpf > $@
+
 # ---- the library and the tool ----
 
-$(B)/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h
+$(B)/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h $(B)/gen/prober.skel.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) -c $< -o $@
 
-$(B)/san/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h
+$(B)/san/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h $(B)/gen/prober.skel.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) -c $< -o $@

@@ -87,3 +87,24 @@ double xbloom_distinct(const struct xbloom_geometry *g, uint64_t inserted)
 		keys += step;
 	}
 }
+
+/* The normal quantile of a 95 % interval. */
+#define Z_95 1.959963984540054
+
+void xbloom_wilson(uint64_t hits, uint64_t n, double *low, double *high)
+{
+	double trials = (double)n, z2 = Z_95 * Z_95;
+	double p, scale, centre, half;
+
+	*low = 0;
+	*high = 1;
+	if (!n)
+		return;
+	p = (double)hits / trials;
+	scale = 1 + z2 / trials;
+	centre = (p + z2 / (2 * trials)) / scale;
+	half = Z_95 / scale * sqrt(p * (1 - p) / trials + z2 / (4 * trials * trials));
+	/* Exactly, where rounding would leave a remainder. */
+	*low = hits ? centre - half : 0;
+	*high = hits < n ? centre + half : 1;
+}
