@@ -2,11 +2,16 @@
 /*
  * The essay's experiments; see lab.h.
  *
- * One filter of one seed: a scratch filter with a hash key of its own, and a prober with a
- * bijection of its own. Keys number 0 .. n-1 are drawn in the kernel and told to us, hashed and put
- * in. Then the kernel's filter program is asked for them again, and must say maybe to each; and
- * for numbers n .. n + LAB_ABSENT - 1, which are other keys because the numbers are others: absent
- * by construction, so that each maybe is a false positive.
+ * Each filter is a scratch filter with a hash key of its own, and a prober with a bijection of its
+ * own. For each seed it is emptied and gets keys that no other seed has: with n keys, numbers 0 ..
+ * n-1 of the seed are drawn in the kernel and told to us, hashed and put in. Then the kernel's
+ * filter program is asked for them again, and must say maybe to each; and for numbers n ..
+ * n + LAB_ABSENT - 1, which are other keys because the numbers are others: absent by construction,
+ * so that each maybe is a false positive.
+ *
+ * The hash is a keyed one, and so other keys fill a filter as independently as another hash key
+ * would; a program for each seed would have to be loaded and verified, which takes far longer than
+ * all the asking.
  */
 #include <errno.h>
 #include <math.h>
@@ -51,6 +56,12 @@ static bool goes_on(unsigned int line)
 	return line < LAB_LINES && lab_lines[line].load > 1;
 }
 
+static int no_memory(struct xbloom_error *err)
+{
+	snprintf(err->text, sizeof(err->text), "out of memory");
+	return -ENOMEM;
+}
+
 /* The same budget of bits; a split filter has whole blocks, and so up to 511 bits fewer. */
 static struct xbloom_geometry geometry_of(const struct lab_line *line, uint32_t layout)
 {
@@ -76,46 +87,75 @@ static struct xbloom_geometry geometry_of(const struct lab_line *line, uint32_t 
 
 enum drawn { DRAWN_HASH_KEY_0, DRAWN_HASH_KEY_1, DRAWN_BIJECTION };
 
-/* A random number that is always the same for this seed, cell, filter and purpose. */
-static uint64_t drawn(const struct lab *lab, unsigned int line, uint32_t layout, unsigned int s,
-		      enum drawn purpose)
+/* A random number that is always the same for this seed, cell and purpose. */
+static uint64_t drawn(const struct lab *lab, unsigned int line, uint32_t layout, enum drawn purpose)
 {
 	const struct xbloom_hash_key key = { lab->seed, LAB_DOMAIN };
-	const __u64 words[] = { line, layout, s, purpose };
+	const __u64 words[] = { line, layout, purpose };
 
 	return xbloom_words_hash(&key, words, sizeof(words) / sizeof(words[0]));
 }
 
-/* ---- one filter of one seed ---- */
+/* ---- one filter ---- */
 
 struct trial {
+	struct lab *lab;
+	unsigned int line; /* the first of it */
+	uint32_t layout;
+	uint64_t keys; /* when it is fullest */
+	struct xbloom_hash_key hash_key;
 	struct xbloom *filter;
 	struct xbloom_prober *prober;
-	struct xbloom_hash_key hash_key;
-	uint64_t keys; /* in the filter */
-	uint64_t told; /* by the prober, since it was last asked */
+	uint64_t *hashes; /* of the keys of the seed at hand */
+	uint64_t *ahead;  /* of those of the next */
 };
 
-static int trial_open(struct trial *t, const struct lab *lab, unsigned int line, uint32_t layout,
-		      unsigned int s, struct xbloom_error *err)
+/* What one asking is for, and what came of it. */
+struct asking {
+	struct trial *t;
+	uint64_t present; /* the first numbers are those of keys in the filter, */
+	uint64_t absent;  /* and so many others follow; */
+	uint64_t ahead;	  /* from here on, their hashes are kept for the next seed */
+	uint64_t told;
+	uint64_t lost;	/* of present, called absent */
+	uint64_t maybe; /* of absent, called so */
+};
+
+/* Each seed has so many numbers to itself. */
+static uint64_t stride(const struct trial *t)
+{
+	return t->keys + LAB_ABSENT;
+}
+
+static int trial_open(struct trial *t, struct lab *lab, unsigned int line, uint32_t layout,
+		      struct xbloom_error *err)
 {
 	const struct xbloom_prober_options options = {
 		.family = XBLOOM_FAMILY_V4,
-		.seed = drawn(lab, line, layout, s, DRAWN_BIJECTION),
+		.seed = drawn(lab, line, layout, DRAWN_BIJECTION),
 		.tell_maybe = true,
 		.tell_absent = true,
 	};
+	unsigned int last = line;
 	int ret;
 
+	while (goes_on(last + 1))
+		last++;
 	*t = (struct trial){
-		.hash_key = { drawn(lab, line, layout, s, DRAWN_HASH_KEY_0),
-			      drawn(lab, line, layout, s, DRAWN_HASH_KEY_1) },
+		.lab = lab,
+		.line = line,
+		.layout = layout,
+		.keys = lab->cells[last][layout].keys,
+		.hash_key = { drawn(lab, line, layout, DRAWN_HASH_KEY_0),
+			      drawn(lab, line, layout, DRAWN_HASH_KEY_1) },
 	};
+	t->hashes = calloc(t->keys, sizeof(*t->hashes));
+	t->ahead = calloc(t->keys, sizeof(*t->ahead));
+	if (!t->hashes || !t->ahead)
+		return no_memory(err);
 	ret = xbloom_scratch(&lab->cells[line][layout].geometry, LAB_KEYS, XBLOOM_SRC, &t->hash_key,
 			     &t->filter, err);
-	if (!ret)
-		ret = xbloom_prober_open(t->filter, &options, &t->prober, err);
-	return ret;
+	return ret ? ret : xbloom_prober_open(t->filter, &options, &t->prober, err);
 }
 
 static void trial_close(struct trial *t)
@@ -124,74 +164,79 @@ static void trial_close(struct trial *t)
 		xbloom_prober_close(t->prober);
 	if (t->filter)
 		xbloom_close(t->filter);
+	free(t->hashes);
+	free(t->ahead);
 }
 
-static int put_in(void *ctx, const struct xbloom_sample *sample)
+static int on_told(void *ctx, const struct xbloom_sample *sample)
 {
-	struct trial *t = ctx;
+	struct asking *a = ctx;
+	uint64_t i = a->told++;
 
-	xbloom_add(t->filter, xbloom_words_hash(&t->hash_key, sample->words, sample->n_words));
-	t->told++;
+	if (i < a->present)
+		a->lost += sample->reason == XBLOOM_ABSENT;
+	else if (i < a->present + a->absent)
+		a->maybe += sample->reason == XBLOOM_MAYBE;
+	if (i >= a->ahead && i - a->ahead < a->t->keys)
+		a->t->ahead[i - a->ahead] =
+			xbloom_words_hash(&a->t->hash_key, sample->words, sample->n_words);
 	return 0;
 }
 
-static int let_go(void *ctx, const struct xbloom_sample *sample)
+/* Ask for n numbers from `first` on. */
+static int ask(struct asking *a, uint64_t first, uint64_t n, struct xbloom_error *err)
 {
-	(void)ctx;
-	(void)sample;
-	return 0;
-}
+	uint64_t maybe;
+	int ret = xbloom_prober_ask(a->t->prober, first, n, &maybe, on_told, a, err);
 
-/* Put in the keys up to number `keys` - 1, whatever the filter says of them meanwhile. */
-static int trial_fill(struct trial *t, uint64_t keys, struct xbloom_error *err)
-{
-	uint64_t maybe, n = keys - t->keys;
-	int ret;
-
-	t->told = 0;
-	ret = xbloom_prober_ask(t->prober, t->keys, n, &maybe, put_in, t, err);
-	t->keys = keys;
-	if (!ret && t->told != n) {
+	if (!ret && a->told != n) {
 		snprintf(err->text, sizeof(err->text),
 			 "the kernel told only %llu of the %llu keys that it drew",
-			 (unsigned long long)t->told, (unsigned long long)n);
+			 (unsigned long long)a->told, (unsigned long long)n);
 		ret = -EIO;
 	}
 	return ret;
 }
 
-static int trial_ask(struct trial *t, unsigned int s, struct lab_cell *cell,
-		     struct xbloom_error *err)
+/*
+ * One seed: from the first line of the filter to the last that goes on with it. Asking for a key
+ * takes less than a microsecond, but each call of the kernel some 15 ms, before and after. So the
+ * last one also draws the keys of the next seed.
+ */
+static int trial_run(struct trial *t, unsigned int s, struct xbloom_error *err)
 {
-	uint64_t maybe;
+	uint64_t first = s * stride(t), in = 0, *swap = t->hashes;
+	unsigned int line = t->line;
 	int ret;
 
-	ret = xbloom_prober_ask(t->prober, 0, t->keys, &maybe, let_go, NULL, err);
-	if (ret)
-		return ret;
-	cell->false_negatives += t->keys - maybe;
-	return xbloom_prober_ask(t->prober, t->keys, LAB_ABSENT, &cell->maybes[s], let_go, NULL,
-				 err);
-}
-
-/* A filter, from its first line to the last that goes on with it. */
-static int trial_run(struct lab *lab, unsigned int line, uint32_t layout, unsigned int s,
-		     struct xbloom_error *err)
-{
-	struct trial t;
-	int ret = trial_open(&t, lab, line, layout, s, err);
-
+	t->hashes = t->ahead;
+	t->ahead = swap;
+	xbloom_clear(t->filter);
 	do {
-		struct lab_cell *cell = &lab->cells[line][layout];
+		struct lab_cell *cell = &t->lab->cells[line][t->layout];
+		struct asking a = {
+			.t = t, .present = cell->keys, .absent = LAB_ABSENT, .ahead = stride(t)
+		};
+		uint64_t n = cell->keys + LAB_ABSENT;
 
-		if (!ret)
-			ret = trial_fill(&t, cell->keys, err);
-		if (!ret)
-			ret = trial_ask(&t, s, cell, err);
+		for (; in < cell->keys; in++)
+			xbloom_add(t->filter, t->hashes[in]);
+		if (!goes_on(line + 1))
+			n += t->keys;
+		ret = ask(&a, first, n, err);
+		cell->false_negatives += a.lost;
+		cell->maybes[s] = a.maybe;
 		line++;
 	} while (!ret && goes_on(line));
-	trial_close(&t);
 	return ret;
+}
+
+/* The keys of the first seed. */
+static int trial_start(struct trial *t, struct xbloom_error *err)
+{
+	struct asking a = { .t = t };
+
+	return ask(&a, 0, t->keys, err);
 }
 
 /* ---- what the answers say ---- */
@@ -239,8 +284,8 @@ static double student_t(unsigned int nu)
 
 /*
  * The mean over the seeds, and the interval from the spread between them. Not from the number of
- * keys asked: besides the luck of the draw there is that of the hash key, which fills one filter a
- * little better than the next, and 20 filters have met no more than 20 such.
+ * absent keys asked: besides the luck of their draw there is that of the keys put in, which fill
+ * one filter a little more than the next, and 20 filters are no more than 20 samples of that.
  */
 static void cell_judge(struct lab_cell *cell, unsigned int seeds)
 {
@@ -310,10 +355,8 @@ static int prepare(struct lab *lab, struct xbloom_error *err)
 	unsigned int line, layout;
 
 	lab->counts = calloc((size_t)LAB_LINES * LAB_LAYOUTS * lab->seeds, sizeof(*lab->counts));
-	if (!lab->counts) {
-		snprintf(err->text, sizeof(err->text), "out of memory");
-		return -ENOMEM;
-	}
+	if (!lab->counts)
+		return no_memory(err);
 	for (line = 0; line < LAB_LINES; line++) {
 		for (layout = 0; layout < LAB_LAYOUTS; layout++) {
 			struct lab_cell *cell = &lab->cells[line][layout];
@@ -329,59 +372,60 @@ static int prepare(struct lab *lab, struct xbloom_error *err)
 	return 0;
 }
 
-/* Keys that are asked for in one trial of the cells from `line` on: drawn, put in, and absent. */
-static uint64_t trial_size(unsigned int line)
+struct meter {
+	const struct xbloom_options *opts;
+	uint64_t done, total; /* seeds of filters, as the keys that a filter is built for */
+};
+
+static int run_filter(struct lab *lab, unsigned int line, uint32_t layout, struct meter *meter,
+		      struct xbloom_error *err)
 {
-	uint64_t in = 0, size = 0;
+	struct trial t;
+	unsigned int s;
+	int ret = trial_open(&t, lab, line, layout, err);
 
-	do {
-		uint64_t keys = (uint64_t)lab_lines[line].load * LAB_KEYS;
-
-		size += keys - in + keys + LAB_ABSENT;
-		in = keys;
-		line++;
-	} while (goes_on(line));
-	return size;
+	if (!ret)
+		ret = trial_start(&t, err);
+	for (s = 0; s < lab->seeds && !ret; s++) {
+		ret = trial_run(&t, s, err);
+		meter->done += LAB_KEYS;
+		meter->opts->progress(meter->opts->ctx, "lab", meter->done, meter->total);
+	}
+	trial_close(&t);
+	return ret;
 }
 
-/* The first line of a filter, and a layout that it is made in. */
-static bool starts_trial(const struct lab *lab, unsigned int line, unsigned int layout)
+/* A line that begins a filter of this layout, and does not go on with another's. */
+static bool begins(const struct lab *lab, unsigned int line, uint32_t layout)
 {
 	return lab->cells[line][layout].used && !goes_on(line);
 }
 
-static uint64_t lab_size(const struct lab *lab)
+static uint64_t keys_of_all(const struct lab *lab)
 {
+	uint64_t filters = 0;
 	unsigned int line, layout;
-	uint64_t size = 0;
 
 	for (line = 0; line < LAB_LINES; line++)
 		for (layout = 0; layout < LAB_LAYOUTS; layout++)
-			if (starts_trial(lab, line, layout))
-				size += trial_size(line);
-	return size * lab->seeds;
+			filters += begins(lab, line, layout);
+	return filters * lab->seeds * LAB_KEYS;
 }
 
 int lab_run(struct lab *lab, uint64_t seed, unsigned int seeds, const struct xbloom_options *opts,
 	    struct xbloom_error *err)
 {
-	uint64_t done = 0, total;
-	unsigned int i, line, layout;
+	struct meter meter = { .opts = opts };
+	unsigned int line, layout;
 	int ret;
 
 	*lab = (struct lab){ .seed = seed, .seeds = seeds };
 	ret = prepare(lab, err);
-	total = lab_size(lab);
-	/* Seed by seed, a cell after the other. */
-	for (i = 0; !ret && i < seeds * LAB_LINES * LAB_LAYOUTS; i++) {
-		line = i / LAB_LAYOUTS % LAB_LINES;
-		layout = i % LAB_LAYOUTS;
-		if (!starts_trial(lab, line, layout))
-			continue;
-		ret = trial_run(lab, line, layout, i / LAB_LAYOUTS / LAB_LINES, err);
-		done += trial_size(line);
-		opts->progress(opts->ctx, "lab", done, total);
-	}
+	meter.total = keys_of_all(lab);
+	for (line = 0; line < LAB_LINES; line++)
+		for (layout = 0; layout < LAB_LAYOUTS && !ret; layout++)
+			if (begins(lab, line, layout))
+				ret = run_filter(lab, line, layout, &meter, err);
 	if (!ret)
 		judge(lab);
 	return ret;

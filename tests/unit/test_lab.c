@@ -159,23 +159,24 @@ static void both_layouts_have_the_same_budget(void **state)
 /* No two filters, and no two numbers of one filter, are drawn alike. */
 static void every_filter_is_drawn_for_itself(void **state)
 {
-	static uint64_t seen[LAB_LINES * LAB_LAYOUTS * 3 * 3];
+	static const enum drawn purposes[] = { DRAWN_HASH_KEY_0, DRAWN_HASH_KEY_1,
+					       DRAWN_BIJECTION };
+	static uint64_t seen[LAB_LINES * LAB_LAYOUTS * COUNT_OF(purposes)];
 	const struct lab lab = { .seed = 1 }, other = { .seed = 2 };
-	unsigned int line, layout, s, purpose;
-	size_t n = 0, i;
+	unsigned int line, layout;
+	size_t n = 0, i, j;
 
 	(void)state;
 	for (line = 0; line < LAB_LINES; line++)
 		for (layout = 0; layout < LAB_LAYOUTS; layout++)
-			for (s = 0; s < 3; s++)
-				for (purpose = 0; purpose < 3; purpose++)
-					seen[n++] = drawn(&lab, line, layout, s, purpose);
+			for (i = 0; i < COUNT_OF(purposes); i++)
+				seen[n++] = drawn(&lab, line, layout, purposes[i]);
 	assert_int_equal(n, COUNT_OF(seen));
 	for (i = 0; i < n; i++)
-		for (size_t j = i + 1; j < n; j++)
+		for (j = i + 1; j < n; j++)
 			assert_true(seen[i] != seen[j]);
-	assert_int_equal(drawn(&lab, 0, 0, 0, DRAWN_HASH_KEY_0), seen[0]);
-	assert_true(drawn(&other, 0, 0, 0, DRAWN_HASH_KEY_0) != seen[0]);
+	assert_int_equal(drawn(&lab, 0, 0, DRAWN_HASH_KEY_0), seen[0]);
+	assert_true(drawn(&other, 0, 0, DRAWN_HASH_KEY_0) != seen[0]);
 }
 
 int main(void)
