@@ -48,7 +48,8 @@ BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
 	rules.c insert.c gauge.c stats.c filter.c probe.c truth.c measure.c \
 	attach.c)
-CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c user/lab.c
+CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c user/plot.c user/lab.c \
+	user/lab_plot.c
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 SAN_LIB_OBJ := $(LIB_SRC:%.c=$(B)/san/%.o)

@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "lab.h"
+#include "plot.h"
 
 #define DEFAULT_SEED 1
 /* Enough for intervals of 1 to 3 % of most rates, within the time that one likes to wait. */
@@ -234,7 +235,8 @@ static int run(int argc, char **argv)
 	struct lab lab;
 	int status;
 
-	if (!parse(argc, argv, &r))
+	/* Whether it can be drawn is asked before the long part. */
+	if (!parse(argc, argv, &r) || (r.plot && !plot_check(r.plot)))
 		return EXIT_FAILED;
 	if (lab_run(&lab, r.seed, (unsigned int)r.seeds, cli_options(), &err)) {
 		lab_free(&lab);
@@ -246,6 +248,8 @@ static int run(int argc, char **argv)
 	else
 		print_lab(&lab);
 	status = lab.sound ? EXIT_DONE : EXIT_NO;
+	if (r.plot && lab_plot(&lab, r.plot) != EXIT_DONE)
+		status = EXIT_FAILED;
 	lab_free(&lab);
 	return status;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The four experiments of "A Bloom Filter Lies in One Direction Only", on our own filter: what is
- * asked, in a table of lines, and what the program in the kernel answers, over many seeds. Prints
- * nothing; cmd_lab.c does.
+ * asked, in a table of lines, and what the program in the kernel answers, over many seeds. lab.c
+ * runs them, cmd_lab.c prints and lab_plot.c draws what came of it.
  */
 #ifndef XBLOOM_LAB_H
 #define XBLOOM_LAB_H
@@ -74,5 +74,8 @@ struct lab {
 int lab_run(struct lab *lab, uint64_t seed, unsigned int seeds, const struct xbloom_options *opts,
 	    struct xbloom_error *err);
 void lab_free(struct lab *lab);
+
+/* Draw it (lab_plot.c), as SVG: an exit status, and it was said what went wrong. */
+int lab_plot(const struct lab *lab, const char *path);
 
 #endif /* XBLOOM_LAB_H */
