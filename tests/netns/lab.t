@@ -155,6 +155,12 @@ if expect 0 "lab --plot" lab $QUICK --plot $T/lab.svg; then
 	printf '%s\n' "$OUT" >$T/screen
 fi
 
+# The same by the tool that was built under AddressSanitizer and UndefinedBehaviorSanitizer.
+expect 0 "lab --plot, sanitized" "${XDP_BLOOM_SAN:-$ROOT/build/san/xdp-bloom}" lab $QUICK \
+	--plot $T/san.svg
+is "$OUT" "$(<$T/screen)" "it says the same"
+ok "and draws the same" cmp $T/lab.svg $T/san.svg
+
 # What an SVG file says: all its text, in a line.
 svg_text() {
 	"$PYTHON" -c '
