@@ -47,9 +47,9 @@ BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
 	rules.c insert.c gauge.c stats.c filter.c probe.c truth.c measure.c \
-	distinct.c judge.c samples.c attach.c)
-CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c user/plot.c user/plan_picture.c \
-	user/watch_line.c
+	distinct.c judge.c samples.c rates.c attach.c)
+# What is not the library is the tool.
+CLI_SRC := $(filter-out $(LIB_SRC),$(wildcard user/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 SAN_LIB_OBJ := $(LIB_SRC:%.c=$(B)/san/%.o)

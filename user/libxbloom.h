@@ -397,7 +397,10 @@ struct xbloom_prober_options {
 	bool tell_absent; /* and each called absent */
 };
 
-/* Called for each answer that is to be told; a negative return ends the asking. */
+/*
+ * Called for each answer that is to be told, in the order of the keys' numbers; a negative return
+ * ends the asking.
+ */
 typedef int (*xbloom_sample_fn)(void *ctx, const struct xbloom_sample *sample);
 
 int xbloom_prober_open(const struct xbloom *f, const struct xbloom_prober_options *options,
