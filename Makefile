@@ -39,6 +39,8 @@ BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Wextra -Wshadow $(WERROR) -Iincl
 
 # Asked only by what needs them, so that `make check` can start on a machine without pkg-config.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags libbpf json-c))$(PKG_CFLAGS)
+# ncurses, for the tool alone.
+TOOL_LIBS = $(eval TOOL_LIBS := $(shell $(PKG_CONFIG) --libs ncursesw))$(TOOL_LIBS)
 LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c) -lm)$(LIBS)
 
 # Which headers an object includes, the compiler writes beside it.
@@ -46,8 +48,10 @@ DEPS = -MMD -MP -MF $@.d -MT $@
 BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
-	rules.c insert.c gauge.c stats.c filter.c attach.c)
-CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c user/plot.c user/plan_picture.c
+	rules.c insert.c gauge.c stats.c filter.c probe.c truth.c measure.c \
+	distinct.c judge.c samples.c attach.c)
+# What is not the library is the tool.
+CLI_SRC := $(filter-out $(LIB_SRC),$(wildcard user/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 SAN_LIB_OBJ := $(LIB_SRC:%.c=$(B)/san/%.o)
@@ -77,14 +81,21 @@ $(B)/gen/xdp_bloom.skel.h: $(B)/xdp_bloom.bpf.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(BPFTOOL) gen skeleton $< name xdp_bloom_bpf > $@
 
+$(B)/gen/prober.skel.h: bpf/prober.bpf.c $(BPF_HEADERS) Makefile
+	$(call say,BPF,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPF_CFLAGS) -c $< -o $(@:.skel.h=.full.o)
+	$(Q)$(BPFTOOL) gen object $(@:.skel.h=.bpf.o) $(@:.skel.h=.full.o)
+	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.o) name prober_bpf > $@
+
 # ---- the library and the tool ----
 
-$(B)/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h
+$(B)/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h $(B)/gen/prober.skel.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) -c $< -o $@
 
-$(B)/san/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h
+$(B)/san/user/%.o: user/%.c Makefile | $(B)/gen/xdp_bloom.skel.h $(B)/gen/prober.skel.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) -c $< -o $@
@@ -99,11 +110,11 @@ $(B)/san/libxbloom.a: $(SAN_LIB_OBJ)
 
 $(B)/xdp-bloom: $(CLI_OBJ) $(B)/libxbloom.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) $(TOOL_LIBS) -o $@
 
 $(B)/san/xdp-bloom: $(SAN_CLI_OBJ) $(B)/san/libxbloom.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(SAN_CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CC) $(SAN_CFLAGS) $(LDFLAGS) $^ $(LIBS) $(TOOL_LIBS) -o $@
 
 # ---- tests: C programs that print TAP, BPF programs of their own, helper tools ----
 
@@ -115,15 +126,18 @@ $(B)/gen/%.skel.h: tests/%.bpf.c $(BPF_HEADERS) Makefile
 	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.o) name $(subst -,_,$(notdir $*))_bpf > $@
 
 TEST_LIBS := -lcmocka
+# What is tested of the tool itself.
+$(B)/tests/unit/test_rates: $(B)/user/rates.o
+$(B)/san/tests/unit/test_rates: $(B)/san/user/rates.o
 $(B)/tests/%: tests/%.c $(B)/libxbloom.a Makefile | $(TEST_SKEL)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(B)/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(filter %.o,$^) $(B)/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
 
 $(B)/san/tests/%: tests/%.c $(B)/san/libxbloom.a Makefile | $(TEST_SKEL)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) $< $(B)/san/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
+	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) $< $(filter %.o,$^) $(B)/san/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
 
 $(B)/tools/%: tests/tools/%.c Makefile
 	$(call say,CC,$@)
@@ -176,11 +190,16 @@ install: all
 	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8
 	install -D -m 644 dist/bash-completion/xdp-bloom \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/xdp-bloom
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/sbin|$(PREFIX)/sbin|' dist/systemd/xdp-bloom-watch@.service \
+		> $(DESTDIR)$(PREFIX)/lib/systemd/system/xdp-bloom-watch@.service
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/xdp-bloom-watch@.service
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/xdp-bloom $(DESTDIR)$(BPF_DIR)/xdp_bloom.bpf.o \
 		$(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8 \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/xdp-bloom
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/xdp-bloom \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system/xdp-bloom-watch@.service
 	-rmdir $(DESTDIR)$(BPF_DIR)
 
 .PHONY: clean

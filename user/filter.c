@@ -154,8 +154,7 @@ static int make_map(enum bpf_map_type type, const char *map_name, uint32_t key_s
 	return fd;
 }
 
-/* The arrays of a filter, whose keys are numbers. */
-static int make_array(enum bpf_map_type type, const char *map_name, uint32_t value_size,
+int xbloom_make_array(enum bpf_map_type type, const char *map_name, uint32_t value_size,
 		      uint64_t entries, uint32_t flags, struct xbloom_error *err)
 {
 	return make_map(type, map_name, sizeof(uint32_t), value_size, entries, flags, err);
@@ -166,12 +165,13 @@ static int make_memory(struct xbloom *f, struct xbloom_error *err)
 {
 	int *fd = f->fd;
 
-	fd[XBLOOM_PIN_META] = make_array(BPF_MAP_TYPE_ARRAY, "xbloom_meta",
-					 sizeof(struct xbloom_meta), 1, BPF_F_MMAPABLE, err);
+	fd[XBLOOM_PIN_META] = xbloom_make_array(BPF_MAP_TYPE_ARRAY, "xbloom_meta",
+						sizeof(struct xbloom_meta), 1, BPF_F_MMAPABLE, err);
 	if (fd[XBLOOM_PIN_META] < 0)
 		return fd[XBLOOM_PIN_META];
-	fd[XBLOOM_PIN_FILTER] = make_array(BPF_MAP_TYPE_ARRAY, "xbloom_filter", XBLOOM_BLOCK_BYTES,
-					   f->geometry.blocks, BPF_F_MMAPABLE, err);
+	fd[XBLOOM_PIN_FILTER] =
+		xbloom_make_array(BPF_MAP_TYPE_ARRAY, "xbloom_filter", XBLOOM_BLOCK_BYTES,
+				  f->geometry.blocks, BPF_F_MMAPABLE, err);
 	if (fd[XBLOOM_PIN_FILTER] < 0)
 		return fd[XBLOOM_PIN_FILTER];
 	return map_all(f, err);
@@ -185,12 +185,12 @@ static int make_maps(struct xbloom *f, const struct xbloom_rules *rules, uint64_
 	ret = make_memory(f, err);
 	if (ret)
 		return ret;
-	fd[XBLOOM_PIN_STATS] = make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
-					  sizeof(struct xbloom_stats), 1, 0, err);
+	fd[XBLOOM_PIN_STATS] = xbloom_make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
+						 sizeof(struct xbloom_stats), 1, 0, err);
 	if (fd[XBLOOM_PIN_STATS] < 0)
 		return fd[XBLOOM_PIN_STATS];
-	fd[XBLOOM_PIN_SLOTS] =
-		make_array(BPF_MAP_TYPE_PROG_ARRAY, "xbloom_slots", sizeof(uint32_t), 1, 0, err);
+	fd[XBLOOM_PIN_SLOTS] = xbloom_make_array(BPF_MAP_TYPE_PROG_ARRAY, "xbloom_slots",
+						 sizeof(uint32_t), 1, 0, err);
 	if (fd[XBLOOM_PIN_SLOTS] < 0)
 		return fd[XBLOOM_PIN_SLOTS];
 	if (!rules->confirm)
@@ -268,6 +268,8 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 	if (ret)
 		return ret;
 	write_meta(f, size->items, size->fp_target, rules, key);
+	if (size->alarm_percent)
+		f->meta->alarm_percent = size->alarm_percent;
 	if (hashes)
 		ret = xbloom_fill(f, hashes, opts, err);
 	if (!ret)
@@ -563,6 +565,7 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	};
 	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
 	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity ||
+	    f->meta->alarm_percent < 1 || f->meta->alarm_percent > 100 ||
 	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,

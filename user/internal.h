@@ -154,6 +154,12 @@ int xbloom_check_rules(const struct xbloom_rules *rules, struct xbloom_error *er
 /* Write them into constants. */
 void xbloom_rules_to_params(const struct xbloom_rules *rules, struct xbloom_params *p);
 
+/* ---- filter.c again ---- */
+
+/* A map with 32-bit keys, as the arrays of a filter are. Returns its fd. */
+int xbloom_make_array(enum bpf_map_type type, const char *map_name, uint32_t value_size,
+		      uint64_t entries, uint32_t flags, struct xbloom_error *err);
+
 /* ---- insert.c ---- */
 
 /* Finish the insert that a writer died in. */
@@ -163,6 +169,9 @@ int xbloom_fill(struct xbloom *f, const struct xbloom_hashes *hashes,
 		const struct xbloom_options *opts, struct xbloom_error *err);
 
 /* ---- stats.c ---- */
+
+/* The counters in a per-CPU map, summed. */
+int xbloom_stats_sum(int fd, struct xbloom_stats *stats, struct xbloom_error *err);
 
 /* The id of a map; 0 when that cannot be told. */
 uint32_t xbloom_map_id(int fd);

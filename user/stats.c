@@ -12,7 +12,7 @@
 
 #include "internal.h"
 
-int xbloom_stats(const struct xbloom *f, struct xbloom_stats *stats, struct xbloom_error *err)
+int xbloom_stats_sum(int fd, struct xbloom_stats *stats, struct xbloom_error *err)
 {
 	AUTO_FREE struct xbloom_stats *cpus = NULL;
 	int cpu, n = libbpf_num_possible_cpus();
@@ -25,8 +25,8 @@ int xbloom_stats(const struct xbloom *f, struct xbloom_stats *stats, struct xblo
 	cpus = calloc((size_t)n, sizeof(*cpus));
 	if (!cpus)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
-	if (bpf_map_lookup_elem(f->fd[XBLOOM_PIN_STATS], &zero, cpus))
-		return xbloom_fail_errno(err, -errno, "cannot read the counters of %s", f->name);
+	if (bpf_map_lookup_elem(fd, &zero, cpus))
+		return xbloom_fail_errno(err, -errno, "cannot read the counters");
 	for (cpu = 0; cpu < n; cpu++) {
 		const struct xbloom_counter *from = &cpus[cpu].c[0][0];
 		struct xbloom_counter *to = &stats->c[0][0];
@@ -39,6 +39,11 @@ int xbloom_stats(const struct xbloom *f, struct xbloom_stats *stats, struct xblo
 		stats->samples_lost += cpus[cpu].samples_lost;
 	}
 	return 0;
+}
+
+int xbloom_stats(const struct xbloom *f, struct xbloom_stats *stats, struct xbloom_error *err)
+{
+	return xbloom_stats_sum(f->fd[XBLOOM_PIN_STATS], stats, err);
 }
 
 static const char *const reason_names[XBLOOM_REASONS] = {
