@@ -181,7 +181,8 @@ static void draw_load(FILE *out, const struct xbloom_size *asked,
 		"set xrange [0:%d]\n"
 		"set xtics 50\n"
 		"plot ",
-		asked->fp, (double)twice / (double)asked->items * 100, 2 * asked->fp, LOAD_MOST);
+		asked->fp, (double)twice / (double)asked->items * 100,
+		xbloom_rate(&asked->geometry, twice), LOAD_MOST);
 	for (layout = 0; layout < PLAN_LAYOUTS; layout++) {
 		const struct xbloom_size *size = &layouts->size[layout];
 
