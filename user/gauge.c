@@ -72,13 +72,24 @@ double xbloom_load(const struct xbloom *f)
 	return xbloom_distinct(&f->geometry, xbloom_inserted(f)) / (double)f->meta->capacity;
 }
 
+/* Standard deviations of doubt: 1 in 3 million. */
+#define DOUBT 5
+/* As in xbloom_distinct(): with fewer new keys than that, nothing can be told. */
+#define CHANGES_MIN 1e-3
+
+/*
+ * Each key that changed no bit was a coin of its own, so their number has a variance of about itself;
+ * and an error of one in `inserted` is one of 1 / (1 - rate) in the keys that are told from it.
+ */
 static const char *alarm_at(const struct xbloom *f, uint64_t inserted)
 {
 	double capacity = (double)f->meta->capacity;
 	double keys = xbloom_distinct(&f->geometry, inserted);
-	double doubt = 3 * sqrt(fmax(0, keys - (double)inserted));
+	double changes = fmax(1 - xbloom_rate(&f->geometry, (uint64_t)keys), CHANGES_MIN);
+	double doubt = DOUBT * sqrt(fmax(0, keys - (double)inserted)) / changes;
 
-	if (keys - doubt > capacity)
+	/* Those that changed a bit are beyond doubt. */
+	if ((double)inserted > capacity || keys - doubt > capacity)
 		return "over";
 	return (keys + doubt) * 100 >= capacity * f->meta->alarm_percent ? "high" : "ok";
 }

@@ -313,7 +313,7 @@ double xbloom_load(const struct xbloom *f);
 
 /*
  * "ok", "high" (from alarm_percent of capacity) or "over" (more than capacity). In doubt, within
- * three standard deviations, "high" is early and "over" is late: a filter that holds exactly what
+ * five standard deviations, "high" is early and "over" is late: a filter that holds exactly what
  * it was sized for is not called over.
  */
 const char *xbloom_alarm(const struct xbloom *f);
