@@ -6,7 +6,8 @@
 # it says what to install instead, and fails.
 set -eu
 
-build="gcc libc6-dev make pkg-config clang llvm bpftool libbpf-dev libjson-c-dev linux-libc-dev"
+build="gcc libc6-dev make pkg-config clang llvm bpftool libbpf-dev libjson-c-dev libncurses-dev
+	linux-libc-dev"
 traffic="iproute2 iputils-ping util-linux"
 
 case "${1:-}" in

@@ -48,6 +48,8 @@ static int spawn(char *const *argv, const sigset_t *mask, const int fds[3], pid_
 	sigset_t usual;
 	int i, ret;
 
+	/* It comes before our own terminal, -d or not, and gnuplot 5.4 may crash over a bad one. */
+	unsetenv("GNUTERM");
 	ret = posix_spawn_file_actions_init(&files);
 	if (ret)
 		return ret;
