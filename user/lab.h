@@ -68,8 +68,8 @@ struct lab {
 };
 
 /*
- * Run everything, with `seeds` filters for each cell, LAB_SEEDS_MIN .. LAB_SEEDS_MAX; opts->progress
- * is told. Needs the right to load BPF programs. Free with lab_free(), also after an error.
+ * Run everything, with `seeds` filters for each cell, LAB_SEEDS_MIN .. LAB_SEEDS_MAX, and tell
+ * opts->progress. Needs the right to load BPF programs. Free with lab_free(), also after an error.
  */
 int lab_run(struct lab *lab, uint64_t seed, unsigned int seeds, const struct xbloom_options *opts,
 	    struct xbloom_error *err);

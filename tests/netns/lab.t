@@ -200,7 +200,8 @@ ok "lab says what came of it" wait_until 60 on_screen "intervals hold the predic
 ok "and ends" wait_until 10 last_line_is "$PROMPT"
 screen >$T/seen
 is "$(head -n 1 $T/seen)" "$PROMPT$T/xdp-bloom lab $QUICK" "with its command still on the screen"
-is "$(sed "1d; /^$PROMPT/,\$d" $T/seen)" "$(<$T/screen)" "the whole output is on the screen, each line in one"
+is "$(sed "1d; /^$PROMPT/,\$d" $T/seen)" "$(<$T/screen)" \
+	"the whole output is on the screen, each line in one"
 for heading in "1 It errs in one direction: of 100,000 keys put in, 0 are called absent" \
 	"2 Bits are the price" "3 The best k is a minimum" "4 Overfilling is silent"; do
 	like "$(<$T/seen)" $'\n'"$heading" "heading: ${heading%%:*}"
@@ -208,7 +209,8 @@ done
 is "$(awk 'length > 79' $T/seen)" "" "no line is wider than 79"
 
 tm send-keys -t lab "clear; $T/xdp-bloom lab --seeds 1000" Enter
-ok "a long run shows how far it is" wait_until 30 on_screen '^lab  \[[#.]+\] +[0-9]+ %  [0-9,]+ keys$'
+ok "a long run shows how far it is" \
+	wait_until 30 on_screen '^lab  \[[#.]+\] +[0-9]+ %  [0-9,]+ keys$'
 tm send-keys -t lab C-c
 ok "Ctrl-C ends it" wait_until 10 last_line_is "$PROMPT"
 not_ok "and leaves nothing" test -e $BPFFS/xdp-bloom
