@@ -39,6 +39,8 @@ BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Wextra -Wshadow $(WERROR) -Iincl
 
 # Asked only by what needs them, so that `make check` can start on a machine without pkg-config.
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags libbpf json-c))$(PKG_CFLAGS)
+# ncurses, for the tool alone.
+TOOL_LIBS = $(eval TOOL_LIBS := $(shell $(PKG_CONFIG) --libs ncursesw))$(TOOL_LIBS)
 LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c) -lm)$(LIBS)
 
 # Which headers an object includes, the compiler writes beside it.
@@ -48,7 +50,8 @@ BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
 	rules.c insert.c gauge.c stats.c filter.c probe.c truth.c measure.c \
 	distinct.c judge.c samples.c attach.c)
-CLI_SRC := $(wildcard user/cmd_*.c) user/main.c user/cli.c user/watch_line.c
+# What is not the library is the tool.
+CLI_SRC := $(filter-out $(LIB_SRC),$(wildcard user/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 SAN_LIB_OBJ := $(LIB_SRC:%.c=$(B)/san/%.o)
@@ -107,11 +110,11 @@ $(B)/san/libxbloom.a: $(SAN_LIB_OBJ)
 
 $(B)/xdp-bloom: $(CLI_OBJ) $(B)/libxbloom.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS) $(TOOL_LIBS) -o $@
 
 $(B)/san/xdp-bloom: $(SAN_CLI_OBJ) $(B)/san/libxbloom.a
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(SAN_CFLAGS) $(LDFLAGS) $^ $(LIBS) -o $@
+	$(Q)$(CC) $(SAN_CFLAGS) $(LDFLAGS) $^ $(LIBS) $(TOOL_LIBS) -o $@
 
 # ---- tests: C programs that print TAP, BPF programs of their own, helper tools ----
 
@@ -123,15 +126,18 @@ $(B)/gen/%.skel.h: tests/%.bpf.c $(BPF_HEADERS) Makefile
 	$(Q)$(BPFTOOL) gen skeleton $(@:.skel.h=.bpf.o) name $(subst -,_,$(notdir $*))_bpf > $@
 
 TEST_LIBS := -lcmocka
+# What is tested of the tool itself.
+$(B)/tests/unit/test_rates: $(B)/user/rates.o
+$(B)/san/tests/unit/test_rates: $(B)/san/user/rates.o
 $(B)/tests/%: tests/%.c $(B)/libxbloom.a Makefile | $(TEST_SKEL)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(B)/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(filter %.o,$^) $(B)/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
 
 $(B)/san/tests/%: tests/%.c $(B)/san/libxbloom.a Makefile | $(TEST_SKEL)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) $< $(B)/san/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
+	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) $< $(filter %.o,$^) $(B)/san/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
 
 $(B)/tools/%: tests/tools/%.c Makefile
 	$(call say,CC,$@)
@@ -156,7 +162,7 @@ check:
 		$(UNIT:%=$(B)/tests/unit/%) $(UNIT:%=$(B)/san/tests/unit/%) \
 		$(PACKET:%=$(B)/tests/packet/%) \
 		$(patsubst %,$(B)/san/tests/packet/%,$(filter-out test_rate,$(PACKET))) \
-		$(wildcard tests/netns/*.t)
+		$(wildcard tests/cli/*.t) $(wildcard tests/netns/*.t)
 
 demo:
 	$(Q)scripts/deps.sh demo

@@ -6,14 +6,17 @@
 # it says what to install instead, and fails.
 set -eu
 
-build="gcc libc6-dev make pkg-config clang llvm bpftool libbpf-dev libjson-c-dev linux-libc-dev"
+build="gcc libc6-dev make pkg-config clang llvm bpftool libbpf-dev libjson-c-dev libncurses-dev
+	linux-libc-dev"
 traffic="iproute2 iputils-ping util-linux"
 
 case "${1:-}" in
 build) wanted=$build ;;
 demo) wanted="$build $traffic ipset" ;;
 bench) wanted="$build" ;;
-check) wanted="$build $traffic libcmocka-dev ethtool perl python3 procps bsdutils" ;;
+check)
+	wanted="$build $traffic libcmocka-dev ethtool perl python3 procps bsdutils gnuplot-nox tmux"
+	;;
 *)
 	echo "usage: deps.sh build|check|demo|bench" >&2
 	exit 2

@@ -12,7 +12,6 @@
 # shellcheck source=tests/netns/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-require python3
 build_net
 
 ITEMS=100000
@@ -114,11 +113,25 @@ expect 0 "with a key" xb add rare 192.0.2.1
 measured rare --seconds 0.2
 holds "time ends it" '0.2 <= m["seconds"] < 5 and m["false_positives"] == 0 and m["agree"]'
 like "$(xb measure rare --seconds 0.2)" 'a day would not be enough' "and it says that more is no use"
-expect 0 "a filter of flows" xb create flows --key 5tuple --items 1000 --fp 5%
+
 awk 'BEGIN { for (i = 0; i < 1000; i++) printf "192.0.2.1,198.51.100.1,%d,443,tcp\n", i }' >$T/flows
-expect 0 "with keys" xb add flows --from $T/flows
+expect 0 "a filter of flows" xb create flows --key 5tuple --from $T/flows --fp 5%
+measured flows
+sound "five fields, by space"
+is "$(of_m space_bits)" 289 "five fields: two IPv6 addresses, two ports, TCP or UDP"
 measured flows --from $T/flows
-sound "five fields"
+sound "five fields, by the list"
+
+# ---- by an exact map ----
+
+expect 0 "a filter with an exact map" xb create exact --from $T/both --fp 10% --confirm
+measured exact --probes 1M
+sound "an exact map"
+is "$(of_m verified)" exact "it is asked, where there is no list"
+holds "what is measured is the filter's own rate, not what the map lets through" \
+	'm["false_positives"] > 80000'
+measured exact --from $T/both
+is "$(of_m verified)" list "a list goes before it"
 
 # ---- a small space: every port is asked for ----
 
@@ -147,7 +160,7 @@ expect 0 "an empty filter" xb create e --items 1000
 expect 0 "is measured" xb measure e
 is "$OUT" "filter e is empty: its rate is 0" "and it says so"
 measured e
-is "$RC $(of_m fp_predicted) $(of_m probes) $(of_m agree)" "0 0.0 0 true" "also as JSON"
+is "$RC $(of_m fp_predicted) $(of_m probes) $(of_m agree)" "0 0 0 true" "also as JSON"
 
 # ---- for people ----
 
@@ -163,15 +176,34 @@ is "$ERR" "" "and nothing else, where stderr is no terminal"
 
 counters() { xb show "$1" --json | json counters; }
 
-expect 0 "on a device" xb attach f s0
-ok "listed is dropped" udp_stopped 10.0.0.7
-ok "unlisted passes" udp_passes 198.51.100.7
-expect 0 "off again, so that nothing else counts" xb detach s0
-before=$(counters f)
-pins=$(find $BPFFS | sort)
-measured f
-measured f --from $T/both
-is "$(counters f)" "$before" "its counters are as before"
-is "$(find $BPFFS | sort)" "$pins" "and nothing was left behind"
-is "$(xb test f 10.0.0.7)" "maybe 10.0.0.7" "and the filter is as it was"
+# work DESCRIPTION create OPTION...: a filter that has counted packets, and is measured.
+work() {
+	local what=$1 before pins
+
+	shift
+	expect 0 "$what: create" xb create work --from $T/both "$@"
+	expect 0 "$what: attach" xb attach work s0
+	udp_passes 198.51.100.7
+	udp_passes 10.0.0.7
+	measured work --probes 100k
+	sound "$what: at work"
+	# So that nothing else is counted.
+	expect 0 "$what: detach" xb detach s0
+	before=$(counters work)
+	pins=$(find $BPFFS -printf '%p %i\n' | sort)
+	like "$before" '"packets": [1-9]' "$what: it has counted"
+	measured work
+	measured work --from $T/both
+	is "$(counters work)" "$before" "$what: its counters are as before"
+	is "$(find $BPFFS -printf '%p %i\n' | sort)" "$pins" "$what: nothing was left behind"
+	is "$(xb test work 10.0.0.7)" "maybe 10.0.0.7" "$what: and its keys are in it"
+	expect 0 "$what: destroy" xb destroy work
+}
+
+work "block" --policy block
+work "allow in shadow" --policy allow --shadow
+work "with an exact map" --confirm
+
+rm $BPFFS/xdp-bloom/f/stats
+refused "a damaged filter is not measured" damaged xb measure f
 done_testing

@@ -147,7 +147,7 @@ static struct xbloom_measurement measure(const struct xbloom *filter,
 /* ---- different numbers are different keys ---- */
 
 /*
- * The sequences that are looked at. All of those of up to 2^16 keys: then each key of the shape comes
+ * The sequences that are looked at. All of those of up to 2^17 keys: then each key of the shape comes
  * once. Of a random function 200,000 draws would have five keys twice in 2^32, and 75 in 2^28.
  */
 static const struct shape {
@@ -160,13 +160,17 @@ static const struct shape {
 	{ "vlan", 4, 12, 4096 },
 	{ "proto,vlan", 6, 13, 8192 },
 	{ "dport", 4, 16, 65536 },
-	{ "dport", 6, 16, 65536 },
+	{ "sport", 6, 16, 65536 },
+	{ "dport,proto", 4, 17, 131072 },
 	{ "sport,vlan", 4, 28, 200000 },
+	{ "sport,dport,proto,vlan", 6, 45, 200000 },
 	{ "src", 4, 32, 1000000 },
 	{ "dst", 4, 32, 200000 },
 	{ "src,proto", 4, 33, 200000 },
 	{ "src,dst", 4, 64, 200000 },
+	{ "src,sport,vlan", 4, 60, 200000 },
 	{ "src,sport,dport", 4, 64, 200000 },
+	{ "src,sport,dport,proto,vlan", 4, 77, 200000 },
 	{ "5tuple", 4, 97, 200000 },
 	{ "src,dst,sport,dport,proto,vlan", 4, 109, 200000 },
 	{ "src", 6, 128, 1000000 },
