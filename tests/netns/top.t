@@ -301,6 +301,9 @@ shows "beta is still selected" '> beta:'
 xb destroy beta >/dev/null
 xb create beta --items 1000 --policy allow >/dev/null
 shows "the new one is shown" '^beta +[0-9-]+ +[0-9-]+ +[0-9-]+ +- .* 0 +0 .* ok *$'
+# Who looked between the two saw no beta, and selected its neighbour.
+press Down
+shows "it is selected" '> beta:'
 press Enter
 shows "and its policy" '^allow by src$'
 xb destroy beta >/dev/null
