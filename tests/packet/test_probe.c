@@ -313,7 +313,10 @@ static int give_up(void *ctx, const struct xbloom_sample *sample)
 	uint64_t *left = ctx;
 
 	(void)sample;
-	return (*left)-- ? 0 : -ECANCELED;
+	if (!*left)
+		return -ECANCELED;
+	--*left;
+	return 0;
 }
 
 static int count(void *ctx, const struct xbloom_sample *sample)
