@@ -49,9 +49,9 @@ BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c hashes.c state.c prog.c \
 	rules.c insert.c gauge.c stats.c filter.c probe.c truth.c measure.c \
-	attach.c)
-CLI_SRC := $(wildcard user/cmd_*.c) $(addprefix user/, main.c cli.c rates.c top_model.c top_job.c \
-	top_view.c)
+	distinct.c judge.c samples.c attach.c)
+# What is not the library is the tool.
+CLI_SRC := $(filter-out $(LIB_SRC),$(wildcard user/*.c))
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 SAN_LIB_OBJ := $(LIB_SRC:%.c=$(B)/san/%.o)
@@ -162,7 +162,7 @@ check:
 		$(UNIT:%=$(B)/tests/unit/%) $(UNIT:%=$(B)/san/tests/unit/%) \
 		$(PACKET:%=$(B)/tests/packet/%) \
 		$(patsubst %,$(B)/san/tests/packet/%,$(filter-out test_rate,$(PACKET))) \
-		$(wildcard tests/netns/*.t)
+		$(wildcard tests/cli/*.t) $(wildcard tests/netns/*.t)
 
 demo:
 	$(Q)scripts/deps.sh demo
@@ -190,11 +190,16 @@ install: all
 	chmod 644 $(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8
 	install -D -m 644 dist/bash-completion/xdp-bloom \
 		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/xdp-bloom
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/sbin|$(PREFIX)/sbin|' dist/systemd/xdp-bloom-watch@.service \
+		> $(DESTDIR)$(PREFIX)/lib/systemd/system/xdp-bloom-watch@.service
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/xdp-bloom-watch@.service
 
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/xdp-bloom $(DESTDIR)$(BPF_DIR)/xdp_bloom.bpf.o \
 		$(DESTDIR)$(PREFIX)/share/man/man8/xdp-bloom.8 \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/xdp-bloom
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/xdp-bloom \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system/xdp-bloom-watch@.service
 	-rmdir $(DESTDIR)$(BPF_DIR)
 
 .PHONY: clean

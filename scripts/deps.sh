@@ -14,7 +14,9 @@ case "${1:-}" in
 build) wanted=$build ;;
 demo) wanted="$build $traffic ipset" ;;
 bench) wanted="$build" ;;
-check) wanted="$build $traffic libcmocka-dev ethtool perl python3 procps bsdutils tmux" ;;
+check)
+	wanted="$build $traffic libcmocka-dev ethtool perl python3 procps bsdutils gnuplot-nox tmux"
+	;;
 *)
 	echo "usage: deps.sh build|check|demo|bench" >&2
 	exit 2

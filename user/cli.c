@@ -45,21 +45,24 @@ void progress_done(void)
 	progress.started = 0;
 }
 
+/* The first `share` of n cells are full, or all of them. */
+static void fill_bar(char *cells, unsigned int n, double share)
+{
+	memset(cells, '.', n);
+	memset(cells, '#', (size_t)(share < 1 ? share * n : n));
+}
+
 #define BAR_WIDTH 30
 
 static void draw_progress(const char *what, uint64_t done, uint64_t total)
 {
-	char bar[BAR_WIDTH + 1], count[HUMAN_TEXT];
-	int full;
+	char bar[BAR_WIDTH + 1] = "", count[HUMAN_TEXT];
 
 	human_count(done, count);
 	if (!total) {
 		fprintf(stderr, "\r\033[K%s  %s keys", what, count);
 	} else {
-		full = (int)((double)done / (double)total * BAR_WIDTH);
-		memset(bar, '.', BAR_WIDTH);
-		memset(bar, '#', (size_t)full);
-		bar[BAR_WIDTH] = '\0';
+		fill_bar(bar, BAR_WIDTH, (double)done / (double)total);
 		fprintf(stderr, "\r\033[K%s  [%s] %3d %%  %s keys", what, bar,
 			(int)((double)done / (double)total * 100), count);
 	}
@@ -368,6 +371,42 @@ bool parse_unkeyed(const char *text, uint32_t *unkeyed_drop)
 	return good;
 }
 
+bool parse_alarm(const char *text, unsigned int *percent)
+{
+	double x;
+	char *end;
+
+	if (!plain_number(text, &x, &end) || (strcmp(end, "") && strcmp(end, "%")) ||
+	    x != round(x) || x < 1 || x > 100) {
+		fail("--alarm '%s' is not a whole percentage of the capacity from 1 to 100", text);
+		return false;
+	}
+	*percent = (unsigned int)x;
+	return true;
+}
+
+bool parse_sample(const char *text, uint32_t *sample)
+{
+	double n, factor;
+	char *end;
+
+	*sample = 0;
+	if (!strcmp(text, "off"))
+		return true;
+	if (!strncmp(text, "1/", 2) && plain_number(text + 2, &n, &end) &&
+	    suffix_factor(end, &factor)) {
+		n *= factor;
+		if (n == round(n) && n >= 1 && n <= SAMPLE_MAX) {
+			*sample = (uint32_t)n;
+			return true;
+		}
+	}
+	fail("--sample '%s' is neither off nor 1/N: write 1/1000 for one packet in a thousand, N "
+	     "from 1 to %u",
+	     text, SAMPLE_MAX);
+	return false;
+}
+
 const char *layout_name(uint32_t layout)
 {
 	return layout == XBLOOM_LAYOUT_SPLIT ? "split" : "classic";
@@ -389,14 +428,8 @@ static int hash_argument(uint32_t fields, const struct xbloom_hash_key *key, con
 	return ret ? ret : xbloom_hashes_push_flow(hashes, key, &flow, fields, err);
 }
 
-enum { OPT_FROM = OPT_FIRST };
-
-static const struct option key_options[] = {
-	{ "from", required_argument, NULL, OPT_FROM },
-	COMMON_OPTIONS,
-};
-
-bool key_arguments_parse(const struct verb *v, int argc, char **argv, struct key_arguments *args)
+bool key_arguments_parse(const struct verb *v, const struct option *options, int argc, char **argv,
+			 struct key_arguments *args)
 {
 	int c;
 
@@ -405,9 +438,11 @@ bool key_arguments_parse(const struct verb *v, int argc, char **argv, struct key
 		fail("out of memory");
 		return false;
 	}
-	while ((c = next_option(v, argc, argv, key_options)) != -1) {
-		if (c == OPT_FROM)
+	while ((c = next_option(v, argc, argv, options)) != -1) {
+		if (c == OPT_KEYS_FROM)
 			args->files[args->n_files++] = optarg;
+		else if (c == OPT_KEYS_STRICT)
+			args->strict = true;
 		else if (c == OPT_JSON)
 			args->json = true;
 		else
@@ -543,5 +578,57 @@ const char *human_bytes(uint64_t n, char buf[HUMAN_TEXT])
 const char *human_rate(double rate, char buf[HUMAN_TEXT])
 {
 	snprintf(buf, HUMAN_TEXT, "%.3g %%", rate * 100);
+	return buf;
+}
+
+/* ---- the gauge ---- */
+
+/* ECMA-48, "select graphic rendition". */
+#define SGR_GREEN "\033[32m"
+#define SGR_YELLOW "\033[33m"
+#define SGR_RED "\033[31m"
+#define SGR_BOLD "\033[1m"
+#define SGR_OFF "\033[0m"
+
+/* https://no-color.org: set to anything but nothing, it means no. */
+static bool use_colour(void)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && (!no || !*no) && term && *term && strcmp(term, "dumb");
+}
+
+static const char *colour(const char *sequence)
+{
+	return use_colour() ? sequence : "";
+}
+
+const char *alarm_colour(const char *alarm)
+{
+	return colour(!strcmp(alarm, "ok")     ? SGR_GREEN
+		      : !strcmp(alarm, "high") ? SGR_YELLOW
+					       : SGR_RED);
+}
+
+const char *loud(void)
+{
+	return colour(SGR_BOLD);
+}
+
+const char *colour_off(void)
+{
+	return colour(SGR_OFF);
+}
+
+const char *load_bar(double load, unsigned int alarm_percent, char buf[LOAD_BAR_TEXT])
+{
+	char cells[LOAD_BAR_CELLS + 1] = "";
+	/* Of a level between two cells the lower end, as for the load itself. */
+	int before = (int)(alarm_percent * LOAD_BAR_CELLS / 100);
+
+	fill_bar(cells, LOAD_BAR_CELLS, load);
+	/* More than 100.0 %, as the load is printed beside it. */
+	snprintf(buf, LOAD_BAR_TEXT, "[%.*s|%s%c", before, cells, cells + before,
+		 round(load * 1000) > 1000 ? '>' : ']');
 	return buf;
 }

@@ -24,7 +24,7 @@ struct verb {
 };
 
 extern const struct verb verb_plan, verb_create, verb_add, verb_test, verb_show, verb_set,
-	verb_attach, verb_detach, verb_destroy, verb_measure, verb_top;
+	verb_attach, verb_detach, verb_destroy, verb_measure, verb_watch, verb_top, verb_lab;
 
 /* ---- options ---- */
 
@@ -67,6 +67,9 @@ bool parse_layout(const char *text, uint32_t *layout);
 bool parse_policy(const char *text, uint32_t *policy);
 /* "malformed=drop,fragment=pass" changes bits of *unkeyed_drop. */
 bool parse_unkeyed(const char *text, uint32_t *unkeyed_drop);
+bool parse_alarm(const char *text, unsigned int *percent); /* 1 to 100: 80, 80% */
+#define SAMPLE_MAX 1000000000u
+bool parse_sample(const char *text, uint32_t *sample); /* 1/1000, 1/1k; off: 0 */
 const char *layout_name(uint32_t layout);
 const char *policy_name(uint32_t policy);
 
@@ -91,13 +94,22 @@ struct key_arguments {
 	size_t n_keys;
 	const char **files; /* freed by key_arguments_free() */
 	size_t n_files;
+	bool strict;
 	bool json;
 };
+/* Their tables of long options end with these; --strict stands before, where there is one. */
+#define OPT_KEYS_FROM (OPT_FIRST + 0)
+#define OPT_KEYS_STRICT (OPT_FIRST + 1)
+#define KEY_OPTIONS { "from", required_argument, NULL, OPT_KEYS_FROM }, COMMON_OPTIONS
 /* False: something is wrong with them, and was reported. */
-bool key_arguments_parse(const struct verb *v, int argc, char **argv, struct key_arguments *args);
+bool key_arguments_parse(const struct verb *v, const struct option *options, int argc, char **argv,
+			 struct key_arguments *args);
 void key_arguments_free(struct key_arguments *args);
 
-/* Hash the keys given as arguments and the files; everything is read before anything is done. */
+/*
+ * Hash the keys given as arguments and the files; everything is read before anything is done. With
+ * hashes->width set, their words are kept as well.
+ */
 int collect_keys(uint32_t fields, const struct xbloom_hash_key *key,
 		 const struct key_arguments *args, struct xbloom_hashes *hashes,
 		 struct xbloom_list_stats *stats, struct xbloom_error *err);
@@ -116,6 +128,23 @@ struct json_object *json_number(double x);
 const char *human_count(uint64_t n, char buf[HUMAN_TEXT]);
 const char *human_bytes(uint64_t n, char buf[HUMAN_TEXT]);
 const char *human_rate(double rate, char buf[HUMAN_TEXT]);
+
+/*
+ * Colour, only where somebody sees it: stdout is a terminal that can, and NO_COLOR is not set.
+ * Elsewhere these are "". What a colour says must stand there in words as well.
+ */
+const char *alarm_colour(const char *alarm); /* green, yellow, red for ok, high, over */
+const char *loud(void);			     /* for what must not be overlooked */
+const char *colour_off(void);
+
+/*
+ * The load as a bar from 0 to 100 % of the capacity, a mark '|' at the alarm level: at a load of
+ * 0.5 with the alarm at 80 % "[####################............|........]". Past 100 % it ends
+ * in '>'.
+ */
+#define LOAD_BAR_CELLS 40
+#define LOAD_BAR_TEXT (LOAD_BAR_CELLS + 4) /* two ends, the mark, and the terminating zero */
+const char *load_bar(double load, unsigned int alarm_percent, char buf[LOAD_BAR_TEXT]);
 
 /* "", or ", on trial, 12 s left". */
 const char *trial_text(const struct xbloom_device *d, char buf[HUMAN_TEXT]);

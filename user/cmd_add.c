@@ -4,9 +4,15 @@
  * leaves the filter as it was.
  */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "cli.h"
+
+static const struct option options[] = {
+	{ "strict", no_argument, NULL, OPT_KEYS_STRICT },
+	KEY_OPTIONS,
+};
 
 static void print_added(const struct xbloom *f, uint64_t distinct, uint64_t changed)
 {
@@ -28,7 +34,7 @@ static void print_added_json(const struct xbloom *f, uint64_t given, uint64_t di
 	json_add(o, "keys", json_u64(given));
 	json_add(o, "distinct", json_u64(distinct));
 	json_add(o, "changed", json_u64(changed));
-	json_add(o, "inserted", json_u64(m->inserted));
+	json_add(o, "inserted", json_u64(xbloom_inserted(f)));
 	json_add(o, "capacity", json_u64(m->capacity));
 	json_add(o, "load", json_number(xbloom_load(f)));
 	json_add(o, "alarm", json_object_new_string(xbloom_alarm(f)));
@@ -76,6 +82,8 @@ static int read_keys(const struct key_arguments *args, struct xbloom_params *par
 		return ret;
 	*params = xbloom_meta(f)->params;
 	xbloom_close(f);
+	if (params->confirm)
+		hashes->width = xbloom_key_width(params->fields);
 	ret = collect_keys(params->fields, &params->hash_key, args, hashes, stats, err);
 	if (!ret && !hashes->n) {
 		snprintf(err->text, sizeof(err->text), "%.300s holds no key: is it the right file?",
@@ -104,6 +112,40 @@ static int open_same(const char *name, const struct xbloom_params *params, struc
 	return 0;
 }
 
+/* --strict: -EDQUOT when these keys, distinct, would take the filter over its capacity. */
+static int check_room(const struct xbloom *f, const struct xbloom_hashes *hashes,
+		      struct xbloom_error *err)
+{
+	char capacity[HUMAN_TEXT], held[HUMAN_TEXT], keys[HUMAN_TEXT], news[HUMAN_TEXT];
+	const struct xbloom_meta *m = xbloom_meta(f);
+	uint64_t n = xbloom_count_new(f, hashes);
+
+	if (!n || strcmp(xbloom_alarm_after(f, n), "over"))
+		return 0;
+	snprintf(err->text, sizeof(err->text),
+		 "filter %s is sized for %s keys and has %s; of these %s keys at least %s are new, "
+		 "more than "
+		 "there is room for: nothing was added (without --strict they would be)",
+		 m->name, human_count(m->capacity, capacity),
+		 human_count((uint64_t)llround(xbloom_load(f) * (double)m->capacity), held),
+		 human_count(hashes->n, keys), human_count(n, news));
+	return -EDQUOT;
+}
+
+/* Under the lock, so that nobody else takes the room that --strict found. */
+static int put_in(struct xbloom *f, const struct xbloom_hashes *hashes, bool strict,
+		  uint64_t *changed, struct xbloom_error *err)
+{
+	int ret = strict ? check_room(f, hashes, err) : 0;
+
+	if (ret)
+		return ret;
+	hold_signals();
+	ret = xbloom_add_all(f, hashes, cli_options(), changed, err);
+	release_signals();
+	return ret;
+}
+
 static int add(const struct key_arguments *args)
 {
 	struct xbloom_list_stats stats = { 0 };
@@ -111,37 +153,30 @@ static int add(const struct key_arguments *args)
 	struct xbloom_error err = { "" };
 	struct xbloom_params params;
 	struct xbloom *f = NULL;
-	uint64_t changed;
-	const char *before;
+	const char *before = "";
+	uint64_t changed = 0;
 	int ret;
 
 	ret = read_keys(args, &params, &hashes, &stats, &err);
 	if (!ret)
 		ret = open_same(args->name, &params, &f, &err);
-	if (ret) {
-		progress_done();
-		xbloom_hashes_free(&hashes);
-		return fail_err(&err);
+	if (!ret) {
+		xbloom_hashes_distinct(&hashes);
+		before = xbloom_alarm(f);
+		ret = put_in(f, &hashes, args->strict, &changed, &err);
 	}
-	xbloom_hashes_distinct(&hashes);
-	before = xbloom_alarm(f);
-	hold_signals();
-	ret = xbloom_add_all(f, &hashes, cli_options(), &changed, &err);
-	release_signals();
 	progress_done();
-	if (ret) {
-		xbloom_hashes_free(&hashes);
-		xbloom_close(f);
-		return fail_err(&err);
-	}
+	if (ret)
+		goto out;
 	warn_when_crossed(f, before, changed);
 	if (args->json)
 		print_added_json(f, stats.keys, hashes.n, changed);
 	else
 		print_added(f, hashes.n, changed);
+out:
 	xbloom_hashes_free(&hashes);
 	xbloom_close(f);
-	return EXIT_DONE;
+	return ret ? fail_err(&err) : EXIT_DONE;
 }
 
 static int run(int argc, char **argv)
@@ -149,7 +184,7 @@ static int run(int argc, char **argv)
 	struct key_arguments args;
 	int status = EXIT_FAILED;
 
-	if (key_arguments_parse(&verb_add, argc, argv, &args))
+	if (key_arguments_parse(&verb_add, options, argc, argv, &args))
 		status = add(&args);
 	key_arguments_free(&args);
 	return status;
@@ -158,10 +193,11 @@ static int run(int argc, char **argv)
 const struct verb verb_add = {
 	.name = "add",
 	.summary = "put keys into a filter; the next packet sees them",
-	.help = "usage: xdp-bloom add NAME [KEY...] [--from FILE]...\n"
+	.help = "usage: xdp-bloom add NAME [KEY...] [--from FILE]... [--strict]\n"
 		"\n"
 		"  KEY          as the filter's key: 192.0.2.7, or 192.0.2.7,443 for src,dport\n"
 		"  --from FILE  a list, one key a line; '-' is standard input\n"
+		"  --strict     add nothing if that would take the filter over its capacity\n"
 		"  --json       one JSON object\n",
 	.run = run,
 };

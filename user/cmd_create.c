@@ -20,6 +20,9 @@ enum {
 	OPT_POLICY,
 	OPT_SHADOW,
 	OPT_UNKEYED,
+	OPT_ALARM,
+	OPT_CONFIRM,
+	OPT_CONFIRM_MAX,
 };
 
 static const struct option options[] = {
@@ -33,6 +36,9 @@ static const struct option options[] = {
 	{ "policy", required_argument, NULL, OPT_POLICY },
 	{ "shadow", no_argument, NULL, OPT_SHADOW },
 	{ "unkeyed", required_argument, NULL, OPT_UNKEYED },
+	{ "alarm", required_argument, NULL, OPT_ALARM },
+	{ "confirm", no_argument, NULL, OPT_CONFIRM },
+	{ "confirm-max", required_argument, NULL, OPT_CONFIRM_MAX },
 	COMMON_OPTIONS,
 };
 
@@ -43,6 +49,8 @@ struct request {
 	struct xbloom_size_request size;
 	struct xbloom_rules rules;
 	const char *unkeyed;
+	unsigned int alarm;   /* percent; 0: the usual one */
+	uint64_t confirm_max; /* bytes; 0: no limit */
 	bool json;
 };
 
@@ -77,6 +85,13 @@ static bool parse_option(int c, struct request *r)
 	case OPT_UNKEYED:
 		r->unkeyed = optarg;
 		return true;
+	case OPT_ALARM:
+		return parse_alarm(optarg, &r->alarm);
+	case OPT_CONFIRM:
+		r->rules.confirm = true;
+		return true;
+	case OPT_CONFIRM_MAX:
+		return parse_count("--confirm-max", optarg, COUNT_MAX, &r->confirm_max);
 	case OPT_JSON:
 		r->json = true;
 		return true;
@@ -107,10 +122,25 @@ static int parse(int argc, char **argv, struct request *r)
 	if (!r->n_files && !r->size.items)
 		return fail("create needs --from FILE, a list of keys, or --items N, how many will "
 			    "be added");
+	if (r->rules.confirm && r->rules.policy != XBLOOM_POLICY_BLOCK)
+		return fail("--confirm goes with --policy block alone: under allow a maybe passes, "
+			    "and there is nothing to confirm");
+	if (r->confirm_max && !r->rules.confirm)
+		return fail("--confirm-max limits the memory of --confirm, which was not given");
 	r->rules.unkeyed_drop = xbloom_unkeyed_default(r->rules.policy);
 	if (r->unkeyed && !parse_unkeyed(r->unkeyed, &r->rules.unkeyed_drop))
 		return EXIT_FAILED;
 	return EXIT_DONE;
+}
+
+/* The filter and, beside it, the exact map. */
+static int plan_items(const struct request *r, struct xbloom_size *size, struct xbloom_error *err)
+{
+	int ret = xbloom_plan(&r->size, size, err);
+
+	if (!ret && r->rules.confirm)
+		ret = xbloom_plan_exact(size, r->rules.fields, r->confirm_max, err);
+	return ret;
 }
 
 /* Size the filter for what was read, or for what was announced if that is more. */
@@ -136,7 +166,7 @@ static int plan(struct request *r, size_t distinct, struct xbloom_size *size,
 	}
 	if (!r->size.items)
 		r->size.items = distinct;
-	return xbloom_plan(&r->size, size, err);
+	return plan_items(r, size, err);
 }
 
 static void print_created(struct xbloom *f, const struct xbloom_list_stats *stats,
@@ -144,6 +174,7 @@ static void print_created(struct xbloom *f, const struct xbloom_list_stats *stat
 {
 	const struct xbloom_geometry *g = xbloom_geometry(f);
 	char keys[HUMAN_TEXT], bytes[HUMAN_TEXT], rate[HUMAN_TEXT], dup[HUMAN_TEXT];
+	uint64_t exact_bytes, exact_keys = xbloom_exact(f, &exact_bytes);
 	struct xbloom_gauge gauge;
 
 	xbloom_gauge(f, &gauge);
@@ -158,6 +189,9 @@ static void print_created(struct xbloom *f, const struct xbloom_list_stats *stat
 	if (stats->keys)
 		printf(", %s of absent keys will be called maybe",
 		       human_rate(gauge.fp_predicted, rate));
+	if (exact_keys)
+		printf("; exact map of %s, room for %s keys", human_bytes(exact_bytes, bytes),
+		       human_count(exact_keys, keys));
 	printf("\n");
 }
 
@@ -174,7 +208,12 @@ static int create(struct request *r)
 	uint64_t duplicates = 0;
 	int ret;
 
+	if (r->rules.confirm)
+		hashes.width = xbloom_key_width(r->rules.fields);
 	ret = xbloom_available(r->name, &err);
+	/* What does not fit as announced, need not be read. */
+	if (!ret && r->size.items)
+		ret = plan_items(r, &size, &err);
 	if (!ret)
 		ret = xbloom_hash_key_random(&key, &err);
 	if (!ret)
@@ -183,6 +222,8 @@ static int create(struct request *r)
 		duplicates = xbloom_hashes_distinct(&hashes);
 		ret = plan(r, hashes.n, &size, &err);
 	}
+	if (!ret)
+		size.alarm_percent = r->alarm;
 	/* From here on Ctrl-C is asked for, so that it leaves nothing behind. */
 	hold_signals();
 	if (!ret)
@@ -234,8 +275,9 @@ const struct verb verb_create = {
 	.help = "usage: xdp-bloom create NAME (--from FILE... | --items N) [--fp P | "
 		"--bits-per-key B]\n"
 		"                        [--layout L] [--hashes K] [--key FIELDS]\n"
-		"                        [--policy block|allow] [--shadow] [--unkeyed "
-		"REASON=VERDICT,...]\n"
+		"                        [--policy block|allow] [--confirm [--confirm-max SIZE]]\n"
+		"                        [--shadow] [--unkeyed REASON=VERDICT,...] [--alarm "
+		"PERCENT]\n"
 		"\n"
 		"  --from FILE       a list, one key a line; '-' is standard input; the filter is "
 		"sized\n"
@@ -252,10 +294,18 @@ const struct verb verb_create = {
 		"                    5tuple\n"
 		"  --policy P        block (the default): drop what is maybe in the filter;\n"
 		"                    allow: drop what is certainly not in it\n"
+		"  --confirm         block: keep the keys in an exact map, too, and drop only what "
+		"it "
+		"holds\n"
+		"  --confirm-max S   the memory that the exact map may take: 64M; k, M and G are "
+		"thousand,\n"
+		"                    million and thousand million bytes\n"
 		"  --shadow          count what would be dropped, and let everything pass\n"
 		"  --unkeyed R=V     pass or drop what has no key: malformed, fragment, exthdr,\n"
 		"                    vlan_tags; by default passed under block and dropped under "
 		"allow\n"
+		"  --alarm PERCENT   call the load high from this share of the capacity on, by "
+		"default 80\n"
 		"  --json            one JSON object\n",
 	.run = run,
 };

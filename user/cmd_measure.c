@@ -3,6 +3,7 @@
  * xdp-bloom measure: how often the filter's program is really wrong, beside how often its bits say
  * that it is. The live counters see nothing of it.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli.h"
@@ -82,6 +83,39 @@ static void print_verified(const struct xbloom_measurement *m)
 	}
 }
 
+/* As --probes takes it: "161k", "17M". */
+static const char *probes_text(double n, char buf[HUMAN_TEXT])
+{
+	if (n < 1e6)
+		snprintf(buf, HUMAN_TEXT, "%.0fk", ceil(n / 1e3));
+	else
+		snprintf(buf, HUMAN_TEXT, "%.0fM", ceil(n / 1e6));
+	return buf;
+}
+
+/* Why the interval is wide, and what makes it narrower. */
+static void print_wide(const struct xbloom_measurement *m)
+{
+	double seconds = m->probes ? m->needed / (double)m->probes * m->seconds : INFINITY;
+	char needed[HUMAN_TEXT];
+
+	printf("  note       the interval is wider than a tenth of the rate: ");
+	if (m->exhausted)
+		printf("there are no more keys of this shape\n");
+	else if (seconds <= SECONDS_MAX)
+		printf("--probes %s, some %.0f s, would make it narrower\n",
+		       probes_text(m->needed, needed), ceil(seconds));
+	else
+		printf("a day would not be enough for a rate so low\n");
+}
+
+static void print_disagreement(const struct xbloom_measurement *m)
+{
+	printf("  note       once in 20 that is chance, so measure again; if it stays so, %s\n",
+	       m->verified == XBLOOM_BY_LIST ? "the filter holds keys that are not in the list"
+					     : "one of the two rates is wrong: report it");
+}
+
 static void print_measured(const struct xbloom *f, const struct xbloom_measurement *m)
 {
 	char rate[HUMAN_TEXT], low[HUMAN_TEXT], high[HUMAN_TEXT], predicted[HUMAN_TEXT];
@@ -101,9 +135,9 @@ static void print_measured(const struct xbloom *f, const struct xbloom_measureme
 	       human_rate(m->fp_predicted, predicted));
 	print_verified(m);
 	if (!m->narrow)
-		printf("  note       the interval is wider than a tenth of the rate: %s\n",
-		       m->exhausted ? "there are no more keys of this shape"
-				    : "more --seconds or --probes make it narrower");
+		print_wide(m);
+	if (!m->agree)
+		print_disagreement(m);
 }
 
 /* What the answers are verified by: the lists, else the exact map if there is one, else nothing. */

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * xdp-bloom set: change how a filter treats packets, from one packet to the next. The bits and
- * the counters stay.
+ * xdp-bloom set: change how a filter treats packets, from one packet to the next, what it samples,
+ * and when it alarms. The bits and the counters stay.
  */
 #include <string.h>
 
 #include "cli.h"
 
-enum { OPT_SHADOW = OPT_FIRST, OPT_POLICY, OPT_UNKEYED };
+enum { OPT_SHADOW = OPT_FIRST, OPT_POLICY, OPT_UNKEYED, OPT_ALARM, OPT_SAMPLE };
 
 static const struct option options[] = {
 	{ "shadow", required_argument, NULL, OPT_SHADOW },
 	{ "policy", required_argument, NULL, OPT_POLICY },
 	{ "unkeyed", required_argument, NULL, OPT_UNKEYED },
+	{ "alarm", required_argument, NULL, OPT_ALARM },
+	{ "sample", required_argument, NULL, OPT_SAMPLE },
 	COMMON_OPTIONS,
 };
 
@@ -21,7 +23,16 @@ struct request {
 	bool set_policy;
 	uint32_t policy;
 	const char *unkeyed;
+	unsigned int alarm; /* percent; 0: leave it */
+	bool set_sample;
+	uint32_t sample;
 };
+
+/* Whether something is to change that the program in the kernel knows. */
+static bool changes_rules(const struct request *r)
+{
+	return r->shadow >= 0 || r->set_policy || r->unkeyed || r->set_sample;
+}
 
 static bool parse_shadow(const char *text, int *shadow)
 {
@@ -46,14 +57,31 @@ static bool change(const struct request *r, struct xbloom_rules *rules)
 			rules->unkeyed_drop = xbloom_unkeyed_default(r->policy);
 		rules->policy = r->policy;
 	}
+	if (r->set_sample)
+		rules->sample = r->sample;
 	return !r->unkeyed || parse_unkeyed(r->unkeyed, &rules->unkeyed_drop);
+}
+
+static void print_settings(const struct xbloom *f)
+{
+	const struct xbloom_meta *m = xbloom_meta(f);
+	char unkeyed[UNKEYED_TEXT], sample[HUMAN_TEXT];
+	struct xbloom_rules rules;
+
+	xbloom_rules(f, &rules);
+	printf("%s: policy %s, shadow %s, alarm from %u %%, ", m->name, policy_name(rules.policy),
+	       rules.shadow ? "on" : "off", m->alarm_percent);
+	if (rules.sample)
+		printf("sample 1/%s", human_count(rules.sample, sample));
+	else
+		printf("sample off");
+	printf(", unkeyed packets %s\n", unkeyed_text(rules.unkeyed_drop, unkeyed));
 }
 
 static int set(const char *name, const struct request *r, bool json)
 {
 	struct xbloom_error err = { "" };
 	struct json_object *o = NULL;
-	char unkeyed[UNKEYED_TEXT];
 	struct xbloom_rules rules;
 	struct xbloom *f = NULL;
 	int ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), &f, &err);
@@ -65,20 +93,22 @@ static int set(const char *name, const struct request *r, bool json)
 		xbloom_close(f);
 		return EXIT_FAILED;
 	}
-	ret = xbloom_set_rules(f, &rules, &err);
+	/* First what can fail, so that it is all or nothing. */
+	if (changes_rules(r))
+		ret = xbloom_set_rules(f, &rules, &err);
+	if (!ret && r->alarm)
+		ret = xbloom_set_alarm(f, r->alarm, &err);
 	if (!ret && json) {
 		o = filter_json(f, &err);
 		ret = o ? 0 : -1;
 	}
+	if (!ret && !json)
+		print_settings(f);
 	xbloom_close(f);
 	if (ret)
 		return fail_err(&err);
 	if (json)
 		print_json(o);
-	else
-		printf("%s: policy %s, shadow %s, unkeyed packets %s\n", name,
-		       policy_name(rules.policy), rules.shadow ? "on" : "off",
-		       unkeyed_text(rules.unkeyed_drop, unkeyed));
 	return EXIT_DONE;
 }
 
@@ -100,6 +130,13 @@ static int run(int argc, char **argv)
 		case OPT_UNKEYED:
 			r.unkeyed = optarg;
 			break;
+		case OPT_ALARM:
+			good = parse_alarm(optarg, &r.alarm);
+			break;
+		case OPT_SAMPLE:
+			good = parse_sample(optarg, &r.sample);
+			r.set_sample = true;
+			break;
 		case OPT_JSON:
 			json = true;
 			break;
@@ -111,23 +148,27 @@ static int run(int argc, char **argv)
 		return EXIT_FAILED;
 	if (argc - optind != 1)
 		return fail("set needs the name of one filter (xdp-bloom set --help)");
-	if (r.shadow < 0 && !r.set_policy && !r.unkeyed)
-		return fail("set needs something to set: --shadow, --policy or --unkeyed "
-			    "(xdp-bloom set --help)");
+	if (!changes_rules(&r) && !r.alarm)
+		return fail("set needs something to set: --shadow, --policy, --unkeyed, --alarm or "
+			    "--sample (xdp-bloom set --help)");
 	return set(argv[optind], &r, json);
 }
 
 const struct verb verb_set = {
 	.name = "set",
-	.summary = "change policy, shadow, or what becomes of unkeyed packets",
+	.summary = "change policy, shadow, alarm, sampling, what becomes of unkeyed packets",
 	.help = "usage: xdp-bloom set NAME [--shadow on|off] [--policy block|allow]\n"
-		"                     [--unkeyed REASON=VERDICT,...]\n"
+		"                     [--unkeyed REASON=VERDICT,...] [--alarm PERCENT]\n"
+		"                     [--sample 1/N|off]\n"
 		"\n"
 		"  --shadow on     count what would be dropped, and let everything pass\n"
 		"  --policy P      block: drop what is maybe in the filter;\n"
-		"                  allow: drop what is certainly not in it\n"
+		"                  allow: drop what is certainly not in it; not with an exact map\n"
 		"  --unkeyed R=V   pass or drop what has no key: malformed, fragment, exthdr, "
 		"vlan_tags\n"
+		"  --alarm PERCENT call the load high from this share of the capacity on: 1 to "
+		"100\n"
+		"  --sample 1/N    hand one in N of the packets asked to a ring buffer; off: none\n"
 		"  --json          one JSON object\n",
 	.run = run,
 };

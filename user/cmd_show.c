@@ -13,6 +13,34 @@
 
 static const struct option options[] = { COMMON_OPTIONS };
 
+/* What there is to say of a filter beyond its record. */
+struct picture {
+	struct xbloom_gauge gauge;
+	struct xbloom_rules rules;
+	struct xbloom_stats stats;
+	struct xbloom_live live;
+	uint64_t exact_keys, exact_bytes;
+	struct xbloom_device *devices; /* free() */
+	size_t n_devices;
+};
+
+static int look(const struct xbloom *f, struct picture *p, struct xbloom_error *err)
+{
+	int ret;
+
+	*p = (struct picture){ 0 };
+	ret = xbloom_stats(f, &p->stats, err);
+	if (!ret)
+		ret = xbloom_devices(f, &p->devices, &p->n_devices, err);
+	if (ret)
+		return ret;
+	xbloom_gauge(f, &p->gauge);
+	xbloom_rules(f, &p->rules);
+	xbloom_live(&p->stats, &p->live);
+	p->exact_keys = xbloom_exact(f, &p->exact_bytes);
+	return 0;
+}
+
 /* ---- JSON ---- */
 
 static struct json_object *unkeyed_json(uint32_t unkeyed_drop)
@@ -47,18 +75,12 @@ struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 {
 	const struct xbloom_geometry *g = xbloom_geometry(f);
 	const struct xbloom_meta *m = xbloom_meta(f);
-	struct xbloom_device *devices = NULL;
 	char fields[XBLOOM_FIELDS_TEXT];
-	struct xbloom_gauge gauge;
-	struct xbloom_rules rules;
-	struct xbloom_stats stats;
 	struct json_object *o;
-	size_t n;
+	struct picture p;
 
-	if (xbloom_stats(f, &stats, err) || xbloom_devices(f, &devices, &n, err))
+	if (look(f, &p, err))
 		return NULL;
-	xbloom_gauge(f, &gauge);
-	xbloom_rules(f, &rules);
 	o = json_object_new_object();
 	json_add(o, "name", json_object_new_string(m->name));
 	json_add(o, "layout", json_object_new_string(layout_name(g->layout)));
@@ -68,23 +90,32 @@ struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 	json_add(o, "bits", json_u64(g->bits));
 	json_add(o, "bytes", json_u64(g->blocks * XBLOOM_BLOCK_BYTES));
 	json_add(o, "bits_per_key", json_number((double)g->bits / (double)m->capacity));
-	json_add(o, "key", json_object_new_string(xbloom_fields_text(rules.fields, fields)));
-	json_add(o, "policy", json_object_new_string(policy_name(rules.policy)));
-	json_add(o, "confirm", json_object_new_boolean(false));
-	json_add(o, "shadow", json_object_new_boolean(rules.shadow));
-	json_add(o, "unkeyed", unkeyed_json(rules.unkeyed_drop));
+	json_add(o, "key", json_object_new_string(xbloom_fields_text(p.rules.fields, fields)));
+	json_add(o, "policy", json_object_new_string(policy_name(p.rules.policy)));
+	json_add(o, "confirm", json_object_new_boolean(p.rules.confirm));
+	json_add(o, "exact_keys", json_u64(p.exact_keys));
+	json_add(o, "exact_bytes", json_u64(p.exact_bytes));
+	json_add(o, "shadow", json_object_new_boolean(p.rules.shadow));
+	json_add(o, "unkeyed", unkeyed_json(p.rules.unkeyed_drop));
 	json_add(o, "generation", json_u64(m->generation));
 	json_add(o, "created", json_u64(m->created));
 	json_add(o, "capacity", json_u64(m->capacity));
-	json_add(o, "inserted", json_u64(m->inserted));
-	json_add(o, "estimated", json_number(round(gauge.estimated)));
-	json_add(o, "load", json_number(gauge.load));
+	json_add(o, "inserted", json_u64(xbloom_inserted(f)));
+	json_add(o, "estimated", json_number(round(p.gauge.estimated)));
+	json_add(o, "load", json_number(p.gauge.load));
 	json_add(o, "alarm", json_object_new_string(xbloom_alarm(f)));
+	json_add(o, "alarm_percent", json_u64(m->alarm_percent));
 	json_add(o, "fp_target", json_number((double)m->fp_target_femto / XBLOOM_FEMTO));
-	json_add(o, "fp_predicted", json_number(gauge.fp_predicted));
-	json_add(o, "devices", devices_json(devices, n));
-	json_add(o, "counters", counters_json(&stats));
-	free(devices);
+	json_add(o, "fp_predicted", json_number(p.gauge.fp_predicted));
+	json_add(o, "fp_live", p.rules.confirm ? json_number(p.live.fp) : NULL);
+	json_add(o, "absent_share", json_number(p.live.absent_share));
+	json_add(o, "ceremony", json_object_new_boolean(p.live.ceremony));
+	json_add(o, "sample", json_u64(p.rules.sample));
+	json_add(o, "samples", json_u64(p.stats.samples));
+	json_add(o, "samples_lost", json_u64(p.stats.samples_lost));
+	json_add(o, "devices", devices_json(p.devices, p.n_devices));
+	json_add(o, "counters", counters_json(&p.stats));
+	free(p.devices);
 	return o;
 }
 
@@ -123,42 +154,116 @@ static void print_counters(const struct xbloom_stats *stats)
 	}
 }
 
+/* How full it is: the bar, the keys by two accounts, and what that makes of the rate. */
+static void print_gauge(const struct xbloom *f, const struct xbloom_gauge *gauge)
+{
+	char inserted[HUMAN_TEXT], capacity[HUMAN_TEXT], estimated[HUMAN_TEXT], rate[HUMAN_TEXT];
+	char target[HUMAN_TEXT], bar[LOAD_BAR_TEXT];
+	const struct xbloom_meta *m = xbloom_meta(f);
+	const char *alarm = xbloom_alarm(f), *on = alarm_colour(alarm), *off = colour_off();
+
+	printf("  load      %s%s%s %.1f %%, %s%s%s", on,
+	       load_bar(gauge->load, m->alarm_percent, bar), off, gauge->load * 100, on, alarm,
+	       off);
+	if (!strcmp(alarm, "ok"))
+		printf(" below %u %%", m->alarm_percent);
+	printf("\n  keys      %s adds changed a bit, sized for %s\n",
+	       human_count(xbloom_inserted(f), inserted), human_count(m->capacity, capacity));
+	if (isfinite(gauge->estimated))
+		printf("            about %s distinct keys by the bits\n",
+		       human_count((uint64_t)round(gauge->estimated), estimated));
+	else
+		printf("            all bits are set: how many distinct keys they hold cannot be "
+		       "told\n");
+	printf("  rate      %s of absent keys are called maybe; target %s\n",
+	       human_rate(gauge->fp_predicted, rate),
+	       human_rate((double)m->fp_target_femto / XBLOOM_FEMTO, target));
+}
+
+/* The rate once more, by packets whose answer was checked, and what checking costs. */
+static void print_exact(const struct picture *p)
+{
+	char measured[HUMAN_TEXT], predicted[HUMAN_TEXT], keys[HUMAN_TEXT], bytes[HUMAN_TEXT];
+
+	if (!p->rules.confirm)
+		return;
+	if (isnan(p->live.fp))
+		printf("  live rate no packet yet that is not listed\n");
+	else
+		printf("  live rate %s of the packets not listed were called maybe; predicted %s\n",
+		       human_rate(p->live.fp, measured),
+		       human_rate(p->gauge.fp_predicted, predicted));
+	printf("  exact map room for %s keys, %s\n", human_count(p->exact_keys, keys),
+	       human_bytes(p->exact_bytes, bytes));
+}
+
+/* What the traffic asked, and whether asking was worth it. */
+static void print_traffic(const struct picture *p)
+{
+	uint64_t would_drop = 0;
+	char packets[HUMAN_TEXT];
+	unsigned int r;
+
+	if (!p->live.asked)
+		printf("  traffic   no packet has asked yet\n");
+	else
+		printf("  traffic   absent share %.2f %% of %s packets asked\n",
+		       p->live.absent_share * 100, human_count(p->live.asked, packets));
+	if (p->live.ceremony)
+		printf("            %sonly %.2f %% of the packets asked are absent: the filter "
+		       "saves\n"
+		       "            almost nothing here (below %.0f %%)%s\n",
+		       loud(), p->live.absent_share * 100, XBLOOM_CEREMONY_SHARE * 100,
+		       colour_off());
+	for (r = 0; r < XBLOOM_REASONS; r++)
+		would_drop += p->stats.c[r][XBLOOM_WOULD_DROP].packets;
+	if (would_drop)
+		printf("  shadow    %s%s packets passed that would have been dropped%s\n", loud(),
+		       human_count(would_drop, packets), colour_off());
+}
+
+static void print_samples(const struct picture *p)
+{
+	char n[HUMAN_TEXT], samples[HUMAN_TEXT], lost[HUMAN_TEXT];
+	const struct xbloom_stats *stats = &p->stats;
+
+	if (!p->rules.sample && !stats->samples && !stats->samples_lost)
+		return;
+	if (p->rules.sample)
+		printf("  sampling  1/%s of the packets asked: ", human_count(p->rules.sample, n));
+	else
+		printf("  sampling  off: ");
+	printf("%s samples, %s%s lost%s\n", human_count(stats->samples, samples),
+	       stats->samples_lost ? loud() : "", human_count(stats->samples_lost, lost),
+	       stats->samples_lost ? colour_off() : "");
+}
+
 static int print_filter(struct xbloom *f, struct xbloom_error *err)
 {
-	char inserted[HUMAN_TEXT], capacity[HUMAN_TEXT], estimated[HUMAN_TEXT], bytes[HUMAN_TEXT];
-	char rate[HUMAN_TEXT], target[HUMAN_TEXT], blocks[HUMAN_TEXT], fields[XBLOOM_FIELDS_TEXT];
-	char unkeyed[UNKEYED_TEXT];
+	char bytes[HUMAN_TEXT], blocks[HUMAN_TEXT], fields[XBLOOM_FIELDS_TEXT];
 	const struct xbloom_geometry *g = xbloom_geometry(f);
 	const struct xbloom_meta *m = xbloom_meta(f);
-	struct xbloom_device *devices = NULL;
-	struct xbloom_gauge gauge;
-	struct xbloom_rules rules;
-	struct xbloom_stats stats;
-	size_t n;
+	char unkeyed[UNKEYED_TEXT];
+	struct picture p;
 
-	if (xbloom_stats(f, &stats, err) || xbloom_devices(f, &devices, &n, err))
+	if (look(f, &p, err))
 		return -1;
-	xbloom_gauge(f, &gauge);
-	xbloom_rules(f, &rules);
-	printf("%s: %s by %s%s\n", m->name, policy_name(rules.policy),
-	       xbloom_fields_text(rules.fields, fields),
-	       rules.shadow ? ", in shadow (drops nothing)" : "");
-	printf("  filter    %s, %s in %s blocks, k %u, %s, generation %u\n", layout_name(g->layout),
-	       human_bytes(g->blocks * XBLOOM_BLOCK_BYTES, bytes), human_count(g->blocks, blocks),
-	       g->k, HASH_NAME, m->generation);
-	printf("  load      %.1f %%, %s: %s adds changed a bit, sized for %s keys; by the bits "
-	       "about %s\n",
-	       gauge.load * 100, xbloom_alarm(f), human_count(m->inserted, inserted),
-	       human_count(m->capacity, capacity),
-	       isfinite(gauge.estimated) ? human_count((uint64_t)round(gauge.estimated), estimated)
-					 : "more than can be told");
-	printf("  rate      %s of absent keys are called maybe; target %s\n",
-	       human_rate(gauge.fp_predicted, rate),
-	       human_rate((double)m->fp_target_femto / XBLOOM_FEMTO, target));
-	printf("  unkeyed   %s\n", unkeyed_text(rules.unkeyed_drop, unkeyed));
-	print_devices(devices, n);
-	print_counters(&stats);
-	free(devices);
+	printf("%s: %s by %s%s", m->name, policy_name(p.rules.policy),
+	       xbloom_fields_text(p.rules.fields, fields),
+	       p.rules.confirm ? ", confirmed by an exact map" : "");
+	if (p.rules.shadow)
+		printf(", %sin shadow (drops nothing)%s", loud(), colour_off());
+	printf("\n  filter    %s, %s in %s blocks, k %u, %s, generation %u\n",
+	       layout_name(g->layout), human_bytes(g->blocks * XBLOOM_BLOCK_BYTES, bytes),
+	       human_count(g->blocks, blocks), g->k, HASH_NAME, m->generation);
+	print_gauge(f, &p.gauge);
+	print_exact(&p);
+	print_traffic(&p);
+	print_samples(&p);
+	printf("  unkeyed   %s\n", unkeyed_text(p.rules.unkeyed_drop, unkeyed));
+	print_devices(p.devices, p.n_devices);
+	print_counters(&p.stats);
+	free(p.devices);
 	return 0;
 }
 
@@ -225,16 +330,16 @@ static bool print_row(const char *name)
 	if (ret == -ENOENT) /* destroyed since the names were read */
 		return true;
 	if (ret) {
-		printf("%-16s %s\n", name, err.text);
+		printf("%-11s %s\n", name, err.text);
 		return false;
 	}
 	xbloom_gauge(f, &gauge);
 	xbloom_rules(f, &rules);
-	printf("%-16s %-6s %-10s %13s %11s %10s %-5s", name, policy_name(rules.policy),
-	       xbloom_fields_text(rules.fields, fields),
-	       human_count(xbloom_meta(f)->inserted, inserted),
+	printf("%-11s %-6s %-9s %11s %10s %9s %3.0f %% %s%-4s%s", name, policy_name(rules.policy),
+	       xbloom_fields_text(rules.fields, fields), human_count(xbloom_inserted(f), inserted),
 	       human_bytes(xbloom_geometry(f)->blocks * XBLOOM_BLOCK_BYTES, bytes),
-	       human_rate(gauge.fp_predicted, rate), xbloom_alarm(f));
+	       human_rate(gauge.fp_predicted, rate), gauge.load * 100,
+	       alarm_colour(xbloom_alarm(f)), xbloom_alarm(f), colour_off());
 	if (!xbloom_devices(f, &devices, &n, &err))
 		for (i = 0; i < n; i++)
 			printf(" %s%s", devices[i].name, devices[i].trial ? " (trial)" : "");
@@ -258,7 +363,7 @@ static int show_all(bool json)
 		return fail_err(&err);
 	}
 	if (!json && n)
-		printf("%-16s %-6s %-10s %13s %11s %10s %-5s %s\n", "NAME", "POLICY", "KEY", "KEYS",
+		printf("%-11s %-6s %-9s %11s %10s %9s %10s %s\n", "NAME", "POLICY", "KEY", "KEYS",
 		       "MEMORY", "RATE", "LOAD", "DEVICES");
 	else if (!json)
 		printf("there are no filters (xdp-bloom create makes one)\n");
@@ -296,6 +401,10 @@ const struct verb verb_show = {
 	.help = "usage: xdp-bloom show [NAME]\n"
 		"\n"
 		"Without a name, a line for each filter; --json then gives {\"filters\": [...]}.\n"
+		"The bar of load ends at what the filter was sized for; '|' marks where it is "
+		"called "
+		"high.\n"
+		"On a terminal it has colours; NO_COLOR=1 or TERM=dumb in the environment: none.\n"
 		"\n"
 		"  --json  one JSON object\n",
 	.run = run,

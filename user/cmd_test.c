@@ -6,6 +6,8 @@
 
 #include "cli.h"
 
+static const struct option options[] = { KEY_OPTIONS };
+
 struct asking {
 	struct xbloom *f;
 	struct json_object *answers; /* NULL: print lines */
@@ -88,7 +90,7 @@ static int run(int argc, char **argv)
 	struct key_arguments args;
 	int status = EXIT_FAILED;
 
-	if (key_arguments_parse(&verb_test, argc, argv, &args))
+	if (key_arguments_parse(&verb_test, options, argc, argv, &args))
 		status = test(&args);
 	key_arguments_free(&args);
 	return status;

@@ -268,6 +268,8 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 	if (ret)
 		return ret;
 	write_meta(f, size->items, size->fp_target, rules, key);
+	if (size->alarm_percent)
+		f->meta->alarm_percent = size->alarm_percent;
 	if (hashes)
 		ret = xbloom_fill(f, hashes, opts, err);
 	if (!ret)
@@ -563,6 +565,7 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	};
 	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
 	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity ||
+	    f->meta->alarm_percent < 1 || f->meta->alarm_percent > 100 ||
 	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,

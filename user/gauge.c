@@ -72,25 +72,50 @@ double xbloom_load(const struct xbloom *f)
 	return xbloom_distinct(&f->geometry, xbloom_inserted(f)) / (double)f->meta->capacity;
 }
 
-static const char *alarm_at(const struct xbloom *f, uint64_t inserted)
+/* Standard deviations of doubt: 1 in 3 million. */
+#define DOUBT 5
+/* As far as xbloom_distinct() follows a filter that fills. */
+#define CHANGES_MIN 1e-3
+
+/* The share of keys that are new to a filter of n keys and change a bit of it. */
+static double changes_at(const struct xbloom *f, double n)
+{
+	return fmax(1 - xbloom_rate(&f->geometry, (uint64_t)n), CHANGES_MIN);
+}
+
+/*
+ * The verdict on so many distinct keys, of which so many are certain. Each of the others was a coin
+ * of its own, so their number has a variance of about itself; and an error of one in those that are
+ * counted is one of 1 / (1 - rate) in the keys that are told from them.
+ */
+static const char *alarm_at(const struct xbloom *f, double keys, double certain)
 {
 	double capacity = (double)f->meta->capacity;
-	double keys = xbloom_distinct(&f->geometry, inserted);
-	double doubt = 3 * sqrt(fmax(0, keys - (double)inserted));
+	double doubt = DOUBT * sqrt(fmax(0, keys - certain)) / changes_at(f, keys);
 
-	if (keys - doubt > capacity)
+	if (certain > capacity || keys - doubt > capacity)
 		return "over";
 	return (keys + doubt) * 100 >= capacity * f->meta->alarm_percent ? "high" : "ok";
 }
 
 const char *xbloom_alarm(const struct xbloom *f)
 {
-	return alarm_at(f, xbloom_inserted(f));
+	uint64_t inserted = xbloom_inserted(f);
+
+	return alarm_at(f, xbloom_distinct(&f->geometry, inserted), (double)inserted);
 }
 
+/*
+ * Of keys that were never put in, a share of 1 - rate is certainly new to the filter as it is now,
+ * so `more` certain ones are more / (1 - rate) in all.
+ */
 const char *xbloom_alarm_after(const struct xbloom *f, uint64_t more)
 {
-	return alarm_at(f, xbloom_inserted(f) + more);
+	uint64_t inserted = xbloom_inserted(f);
+	double keys = xbloom_distinct(&f->geometry, inserted);
+	double all = (double)more / changes_at(f, keys);
+
+	return alarm_at(f, keys + all, (double)(inserted + more));
 }
 
 int xbloom_set_alarm(struct xbloom *f, unsigned int percent, struct xbloom_error *err)

@@ -80,6 +80,8 @@ struct xbloom_size {
 	/* The exact map of --confirm, by xbloom_plan_exact(); 0: none. */
 	uint64_t exact_keys; /* it has room for */
 	uint64_t exact_bytes;
+	/* From where on the load is called high; 0: XBLOOM_ALARM_PERCENT. xbloom_plan() leaves 0. */
+	unsigned int alarm_percent;
 };
 
 /*
@@ -98,8 +100,8 @@ int xbloom_plan_exact(struct xbloom_size *size, uint32_t fields, uint64_t max_by
 		      struct xbloom_error *err);
 
 /*
- * The number of keys at which a filter of this geometry is wrong at `rate`, 0..1: xbloom_rate()
- * solved for n.
+ * xbloom_rate() solved for n: the most keys with which a filter of this geometry is wrong at `rate`
+ * or less. 0 to UINT64_MAX, the latter for a rate of 1, which is never passed.
  */
 uint64_t xbloom_keys_at_rate(const struct xbloom_geometry *g, double rate);
 
@@ -276,7 +278,10 @@ bool xbloom_add(struct xbloom *f, uint64_t hash);
 int xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 		   const struct xbloom_options *opts, uint64_t *changed, struct xbloom_error *err);
 
-/* How many of the hashes, distinct, are not in the filter: as many will change a bit, or fewer. */
+/*
+ * How many of the hashes, distinct, are certainly not in the filter. As many will change a bit, or
+ * fewer.
+ */
 uint64_t xbloom_count_new(const struct xbloom *f, const struct xbloom_hashes *hashes);
 
 /*
@@ -313,11 +318,14 @@ double xbloom_load(const struct xbloom *f);
 
 /*
  * "ok", "high" (from alarm_percent of capacity) or "over" (more than capacity). In doubt, within
- * three standard deviations, "high" is early and "over" is late: a filter that holds exactly what
+ * five standard deviations, "high" is early and "over" is late: a filter that holds exactly what
  * it was sized for is not called over.
  */
 const char *xbloom_alarm(const struct xbloom *f);
-/* The same as it will be when `more` keys have changed a bit. */
+/*
+ * The same as it will be when keys have been added of which `more`, by xbloom_count_new(), were not
+ * in the filter before.
+ */
 const char *xbloom_alarm_after(const struct xbloom *f, uint64_t more);
 
 /* The counters, summed over CPUs. */
@@ -389,7 +397,10 @@ struct xbloom_prober_options {
 	bool tell_absent; /* and each called absent */
 };
 
-/* Called for each answer that is to be told; a negative return ends the asking. */
+/*
+ * Called for each answer that is to be told, in the order of the keys' numbers; a negative return
+ * ends the asking.
+ */
 typedef int (*xbloom_sample_fn)(void *ctx, const struct xbloom_sample *sample);
 
 int xbloom_prober_open(const struct xbloom *f, const struct xbloom_prober_options *options,
@@ -434,7 +445,7 @@ enum xbloom_verified {
 
 struct xbloom_measure_options {
 	uint64_t probes;		  /* 0: as many as the interval needs */
-	double seconds;			  /* budget; 0: XBLOOM_MEASURE_SECONDS */
+	double seconds; /* budget; 0: XBLOOM_MEASURE_SECONDS, and none where probes are given */
 	const struct xbloom_truth *truth; /* NULL: drawn from a large space */
 	enum xbloom_verified verified;	  /* what truth is, XBLOOM_BY_SPACE without one */
 	uint64_t seed;			  /* 0: random */
@@ -454,6 +465,7 @@ struct xbloom_measurement {
 	double fp_predicted;	/* of the bits; the mean of before and after */
 	bool agree;		/* fp_predicted lies in the interval */
 	bool narrow;		/* the interval is as narrow as XBLOOM_MEASURE_WIDTH */
+	double needed;		/* probes that make it so, by fp_predicted */
 	bool exhausted;		/* there are no more keys of this shape to ask for */
 	bool empty;		/* the filter has no key: rate 0, nothing was asked */
 	double seconds;

@@ -24,6 +24,8 @@
 #define NEGLIGIBLE 1e-3
 /* Widen a plan that was just too short. */
 #define MARGIN 1.05
+/* 2^63: so many are not known to be asked. */
+#define PROGRESS_MAX 9.2e18
 
 /* One sequence of keys, all of one family. */
 struct source {
@@ -169,10 +171,32 @@ static double target(const struct xbloom_measure_options *o, double predicted,
 	return (double)so_far->probes * 2;
 }
 
+/* --probes is a word, and no clock takes it back. */
+static double budget_of(const struct xbloom_measure_options *o)
+{
+	if (o->seconds > 0)
+		return o->seconds;
+	return o->probes ? INFINITY : XBLOOM_MEASURE_SECONDS;
+}
+
+/* For who watches: it ends with the keys that are wanted or with the time, whichever comes first. */
+static void tell(const struct xbloom_measure_options *o, double wanted, double budget,
+		 const struct xbloom_measurement *so_far)
+{
+	double done = (double)so_far->probes;
+
+	if (!o->opts || !o->opts->progress)
+		return;
+	if (so_far->seconds > 0)
+		wanted = fmin(wanted, done * fmax(budget / so_far->seconds, 1));
+	o->opts->progress(o->opts->ctx, "measuring", so_far->probes,
+			  wanted < PROGRESS_MAX ? (uint64_t)wanted : 0);
+}
+
 static int ask_enough(struct measuring *m, const struct xbloom_measure_options *o, double predicted,
 		      struct xbloom_measurement *out, struct xbloom_error *err)
 {
-	double budget = o->seconds > 0 ? o->seconds : XBLOOM_MEASURE_SECONDS, started = now();
+	double budget = budget_of(o), started = now();
 
 	for (;;) {
 		double wanted = target(o, predicted, out), left = wanted - (double)out->probes;
@@ -180,11 +204,9 @@ static int ask_enough(struct measuring *m, const struct xbloom_measure_options *
 		int ret;
 
 		out->seconds = now() - started;
-		/* --probes is a word, and the clock does not take it back. */
-		if (left < 1 || (out->seconds >= budget && !(o->probes && o->seconds <= 0)))
+		if (left < 1 || out->seconds >= budget)
 			return 0;
-		if (o->opts && o->opts->progress)
-			o->opts->progress(o->opts->ctx, "measuring", out->probes, (uint64_t)wanted);
+		tell(o, wanted, budget, out);
 		ret = ask(m, left < CHUNK ? (uint64_t)left : CHUNK, &got, err);
 		if (ret)
 			return ret;
@@ -230,6 +252,7 @@ int xbloom_measure(const struct xbloom *f, const struct xbloom_measure_options *
 		out->fp_predicted = (before.fp_predicted + after.fp_predicted) / 2;
 		out->agree =
 			out->ci_low <= after.fp_predicted && out->ci_high >= before.fp_predicted;
+		out->needed = probes_needed(out->fp_predicted);
 		out->space_bits = xbloom_prober_bits(m.source[m.sources - 1].prober);
 	}
 	for (i = 0; i < m.sources; i++)

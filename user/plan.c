@@ -2,7 +2,8 @@
 /*
  * From what a user can know (how many keys, what rate or what budget) to a geometry. The smallest
  * one that keeps the rate is found by bisection on the very formulas of rate.c, so that a plan
- * and a prediction can never disagree.
+ * and a prediction can never disagree. And the exact map beside a filter: how many keys it gets
+ * room for, and what that takes.
  */
 #include <errno.h>
 #include <math.h>
@@ -195,5 +196,107 @@ int xbloom_plan(const struct xbloom_size_request *req, struct xbloom_size *size,
 			"wrong more than half the time is none: more bits",
 			size->bits_per_key, size->fp * 100);
 	size->fp_target = req->bits_per_key != 0 ? size->fp : wanted_fp(req);
+	return 0;
+}
+
+/* ---- the exact map ---- */
+
+/*
+ * What the kernel takes for a hash map whose elements are made beforehand (htab_map_mem_usage() in
+ * kernel/bpf/hashtab.c), with the sizes of 64-bit kernels. The spare elements are for updates, one
+ * for each CPU. Worked: 1,000,000 keys of 8 bytes, 2 CPUs: 80,778,320 bytes.
+ */
+#define HTAB_BYTES 960	 /* struct bpf_htab of 6.18; it is less elsewhere */
+#define ELEMENT_BYTES 48 /* struct htab_elem, before key and value */
+#define VALUE_BYTES 8	 /* one, rounded up */
+#define BUCKET_BYTES 16	 /* struct bucket */
+#define POINTER_BYTES 8	 /* to a spare element */
+/* More buckets than this, times 16, are past 2^32, and htab_map_alloc() refuses. */
+#define EXACT_KEYS_MAX (1ULL << 27)
+
+/* For keys that come later: a quarter of those planned for, and not less than this. */
+#define EXACT_ROOM_DIVISOR 4
+#define EXACT_ROOM_MIN 64
+
+static uint64_t round_up_pow2(uint64_t n)
+{
+	uint64_t pow2 = 1;
+
+	while (pow2 < n)
+		pow2 *= 2;
+	return pow2;
+}
+
+/* Of a map with room for n keys, 1..EXACT_KEYS_MAX. */
+static uint64_t exact_bytes(uint64_t n, uint32_t fields, unsigned int cpus)
+{
+	uint64_t key_bytes = xbloom_key_width(fields) * sizeof(__u64);
+
+	return HTAB_BYTES + POINTER_BYTES * cpus +
+	       (ELEMENT_BYTES + key_bytes + VALUE_BYTES) * (n + cpus) +
+	       BUCKET_BYTES * round_up_pow2(n);
+}
+
+/* The most keys, low (which fits) to high, that fit into max_bytes. */
+static uint64_t most_that_fit(uint64_t low, uint64_t high, uint64_t max_bytes, uint32_t fields,
+			      unsigned int cpus)
+{
+	while (low < high) {
+		uint64_t middle = high - (high - low) / 2;
+
+		if (exact_bytes(middle, fields, cpus) <= max_bytes)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+static int count_cpus(unsigned int *cpus, struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	int n;
+
+	xbloom_libbpf_listen(&log);
+	n = libbpf_num_possible_cpus();
+	xbloom_libbpf_ignore(&log);
+	if (n < 0)
+		return xbloom_fail_errno(err, n, "cannot count the CPUs");
+	*cpus = (unsigned int)n;
+	return 0;
+}
+
+int xbloom_plan_exact(struct xbloom_size *size, uint32_t fields, uint64_t max_bytes,
+		      struct xbloom_error *err)
+{
+	uint64_t room, least, items = size->items;
+	unsigned int cpus;
+	int ret = count_cpus(&cpus, err);
+
+	if (ret)
+		return ret;
+	if (items > EXACT_KEYS_MAX)
+		return xbloom_fail(
+			err, -E2BIG,
+			"%llu keys are more than the 2^27 that an exact map holds: leave "
+			"--confirm out, or take several filters",
+			(unsigned long long)items);
+	least = exact_bytes(items, fields, cpus);
+	if (max_bytes && least > max_bytes)
+		return xbloom_fail(err, -E2BIG,
+				   "an exact map of %llu keys takes %llu bytes, and --confirm-max "
+				   "allows %llu: allow more, or leave --confirm out",
+				   (unsigned long long)items, (unsigned long long)least,
+				   (unsigned long long)max_bytes);
+	room = items / EXACT_ROOM_DIVISOR;
+	if (room < EXACT_ROOM_MIN)
+		room = EXACT_ROOM_MIN;
+	room += items;
+	if (room > EXACT_KEYS_MAX)
+		room = EXACT_KEYS_MAX;
+	if (max_bytes)
+		room = most_that_fit(items, room, max_bytes, fields, cpus);
+	size->exact_keys = room;
+	size->exact_bytes = exact_bytes(room, fields, cpus);
 	return 0;
 }

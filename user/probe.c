@@ -30,7 +30,7 @@
  * ring buffer holds (a record is 8 bytes longer than its sample).
  */
 #define BATCH 524288
-#define BATCH_TOLD 131072
+#define BATCH_TOLD 262144
 #define RING_BYTES (16u << 20)
 
 _Static_assert(BATCH_TOLD *(sizeof(struct xbloom_sample) + 8) < RING_BYTES,
@@ -44,7 +44,7 @@ struct xbloom_prober {
 	unsigned int bits;
 	uint8_t frame[FRAME_MAX];
 	uint32_t frame_len;
-	/* Of the asking that goes on. */
+	/* Of the asking that goes on; without fn, answers are thrown away. */
 	xbloom_sample_fn fn;
 	void *ctx;
 };
@@ -166,7 +166,9 @@ static int on_sample(void *ctx, void *data, size_t size)
 {
 	struct xbloom_prober *p = ctx;
 
-	return size == sizeof(struct xbloom_sample) && p->fn ? p->fn(p->ctx, data) : -EIO;
+	if (!p->fn)
+		return 0;
+	return size == sizeof(struct xbloom_sample) ? p->fn(p->ctx, data) : -EIO;
 }
 
 static int make_own_maps(struct xbloom_prober *p, bool told, struct xbloom_error *err)
@@ -243,6 +245,18 @@ static int run(struct xbloom_prober *p, uint64_t n, struct xbloom_error *err)
 	return 0;
 }
 
+/* Hand on what was told. Who has heard enough leaves nothing for the next asking. */
+static int tell(struct xbloom_prober *p, struct xbloom_error *err)
+{
+	int ret = ring_buffer__consume(p->ring);
+
+	if (ret >= 0)
+		return 0;
+	p->fn = NULL;
+	ring_buffer__consume(p->ring);
+	return xbloom_fail_errno(err, ret, "asking was given up");
+}
+
 int xbloom_prober_ask(struct xbloom_prober *p, uint64_t first, uint64_t n, uint64_t *maybe,
 		      xbloom_sample_fn fn, void *ctx, struct xbloom_error *err)
 {
@@ -260,12 +274,8 @@ int xbloom_prober_ask(struct xbloom_prober *p, uint64_t first, uint64_t n, uint6
 		uint64_t left = end - *next;
 
 		ret = run(p, left < batch ? left : batch, err);
-		if (!ret && p->ring) {
-			ret = ring_buffer__consume(p->ring);
-			if (ret < 0)
-				return xbloom_fail_errno(err, ret, "asking was given up");
-			ret = 0;
-		}
+		if (!ret && p->ring)
+			ret = tell(p, err);
 	}
 	if (!ret)
 		ret = xbloom_stats_sum(p->stats, &after, err);

@@ -64,6 +64,59 @@ double xbloom_rate(const struct xbloom_geometry *g, uint64_t n)
 	return xbloom_rate_classic((double)g->bits / (double)n, g->k);
 }
 
+uint64_t xbloom_keys_at_rate(const struct xbloom_geometry *g, double rate)
+{
+	uint64_t low = 0, high = 1;
+
+	if (!(rate > 0))
+		return 0;
+	if (rate >= 1)
+		return UINT64_MAX;
+	while (xbloom_rate(g, high) <= rate) {
+		if (high > UINT64_MAX / 2)
+			return UINT64_MAX;
+		low = high;
+		high *= 2;
+	}
+	/* rate(low) <= rate < rate(high) */
+	while (high - low > 1) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (xbloom_rate(g, middle) <= rate)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The quantile of the normal distribution for 95 %, 2.5 % on each side. */
+#define WILSON_Z 1.959963984540054
+
+/*
+ * Wilson, "Probable inference, the law of succession, and statistical inference", 1927: the p of
+ * which hits/n is not further away than z standard deviations of theirs, so both roots of
+ * (hits/n - p)^2 = z^2 p (1-p) / n. The lower one comes from their product, hits^2 / (n (n+z^2)),
+ * since the difference cancels where hits are few. Worked: 10 of 1,000 gives 0.005441, 0.018309.
+ */
+void xbloom_wilson(uint64_t hits, uint64_t n, double *low, double *high)
+{
+	double z2 = WILSON_Z * WILSON_Z;
+	double p = (double)hits / (double)n;
+	double upper;
+
+	*low = 0;
+	*high = 1;
+	if (!n)
+		return;
+	upper = (p + z2 / 2 / (double)n +
+		 WILSON_Z * sqrt(p * (1 - p) / (double)n + z2 / 4 / (double)n / (double)n)) /
+		(1 + z2 / (double)n);
+	*low = p * p / (1 + z2 / (double)n) / upper;
+	if (upper < 1)
+		*high = upper;
+}
+
 /* Steps in which the path to `inserted` is walked: the rate changes by little in each. */
 #define DISTINCT_STEPS 64
 /* With fewer than this share of keys changing a bit, how many came can no longer be told. */
@@ -86,25 +139,4 @@ double xbloom_distinct(const struct xbloom_geometry *g, uint64_t inserted)
 		changed += changes * step;
 		keys += step;
 	}
-}
-
-/* The normal quantile of a 95 % interval. */
-#define Z_95 1.959963984540054
-
-void xbloom_wilson(uint64_t hits, uint64_t n, double *low, double *high)
-{
-	double trials = (double)n, z2 = Z_95 * Z_95;
-	double p, scale, centre, half;
-
-	*low = 0;
-	*high = 1;
-	if (!n)
-		return;
-	p = (double)hits / trials;
-	scale = 1 + z2 / trials;
-	centre = (p + z2 / (2 * trials)) / scale;
-	half = Z_95 / scale * sqrt(p * (1 - p) / trials + z2 / (4 * trials * trials));
-	/* Exactly, where rounding would leave a remainder. */
-	*low = hits ? centre - half : 0;
-	*high = hits < n ? centre + half : 1;
 }

@@ -5,6 +5,7 @@
  * outlives the filter's secret.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +46,7 @@ static int use_exact(struct xbloom_truth *t, const struct xbloom *f, struct xblo
 			err, -ENOENT,
 			"filter %s has no exact map (create --confirm): give --from LIST", f->name);
 	/* One of our own: it is to outlive f. */
-	t->exact = dup(fd);
+	t->exact = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return t->exact < 0
 		       ? xbloom_fail_errno(err, -errno, "cannot use the exact map of %s", f->name)
 		       : 0;

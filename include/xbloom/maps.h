@@ -72,7 +72,7 @@ struct xbloom_stats {
 	__u64 samples_lost; /* found it full, or not there */
 };
 
-/* Of the ring buffer: 16,384 samples, a tenth of a second of 160,000 sampled packets a second. */
+/* Of the ring buffer: 18,000 samples, a tenth of a second of 180,000 sampled packets a second. */
 #define XBLOOM_SAMPLES_BYTES (1u << 20)
 
 /* What the ring buffer `samples` carries: the key of a packet that the filter answered. */

@@ -170,6 +170,32 @@ check_set() {
 
 sweep "set" shadow_off check_set "$XDP_BLOOM" set f --shadow on
 
+# A filter that was never sampled, so that the ring buffer is made as well.
+unsampled() {
+	xb destroy f >/dev/null && make_attached
+}
+
+check_sample() {
+	local shown before after
+
+	shown=$(field f sample)
+	before=$(field f samples)
+	udp_stopped $LISTED || echo "a listed source passes"
+	after=$(field f samples)
+	if [ "$shown" = 1 ]; then
+		[ "$after" -gt "$before" ] || echo "sampling is shown as on, and samples nothing"
+	else
+		[ "$shown" = 0 ] && [ "$after" = "$before" ] ||
+			echo "sampling is shown as $shown, and $((after - before)) packets were sampled"
+	fi
+	must timeout 5 "$XDP_BLOOM" set f --sample 1/1
+	still_usable
+	[ "$(field f sample)" = 1 ] || echo "not sampled after set --sample 1/1"
+}
+
+sweep "set --sample" unsampled check_sample "$XDP_BLOOM" set f --sample 1/1 --alarm 50
+expect 0 "set --sample off" xb set f --sample off
+
 check_add() {
 	still_usable
 	must timeout 5 "$XDP_BLOOM" add f 192.0.2.78

@@ -248,6 +248,31 @@ tcp_passes() { # SOURCE [tcp-connect OPTION...]
 		--timeout "$PATIENCE_MS" "$@"
 }
 
+# A sender that goes on until stop_traffic, and a receiver that logs to $T/log; what they counted is
+# then in $T/sent and $T/received.
+start_receiver() {
+	rm -f $T/log
+	"$TRAFFIC" udp-recv --port $UDP_PORT --out $T/log --barrier s0 >$T/received &
+	RECEIVER=$!
+	wait_until 5 test -e $T/log
+}
+
+start_sender() { # udp-send OPTION...
+	nsenter --net=/run/netns/client "$TRAFFIC" udp-send --to $SERVER4:$UDP_PORT --loop \
+		--barrier c0 "$@" >$T/sent &
+	SENDER=$!
+}
+
+logged() { # BYTES
+	[ "$(stat -c %s $T/log)" -ge "$1" ]
+}
+
+stop_traffic() {
+	kill -TERM $SENDER
+	wait $SENDER
+	wait $RECEIVER
+}
+
 start_tcp_server() {
 	"$TRAFFIC" tcp-serve --port $TCP_PORT --out $T/tcp >/dev/null &
 	TCP_SERVER=$!

@@ -33,25 +33,6 @@ awk -v count=$MORE 'BEGIN {
 		printf "10.%d.%d.%d\n", 16 + i / 65536, i / 256 % 256, i % 256
 }' | split -l $((MORE / ADDS)) - $T/more.
 
-start_receiver() {
-	rm -f $T/log
-	"$TRAFFIC" udp-recv --port $UDP_PORT --out $T/log --barrier s0 >$T/received &
-	receiver=$!
-	wait_until 5 test -e $T/log
-}
-
-start_sender() { # udp-send OPTION...
-	nsenter --net=/run/netns/client "$TRAFFIC" udp-send --to $SERVER4:$UDP_PORT --loop \
-		--barrier c0 "$@" >$T/sent &
-	sender=$!
-}
-
-stop_traffic() {
-	kill -TERM $sender
-	wait $sender
-	wait $receiver
-}
-
 # ---- a million keys more ----
 
 expect 0 "create for what is to come" xb create f --items $((LISTED + MORE)) --fp 0.01
@@ -59,7 +40,6 @@ expect 0 "add $LISTED sources" xb add f --from $T/listed
 expect 0 "attach" xb attach f s0
 start_receiver
 start_sender --from-file $T/sources --rate $RATE
-logged() { [ "$(stat -c %s $T/log)" -ge "$1" ]; }
 ok "traffic flows" wait_until 10 logged 1000000
 
 for list in "$T"/more.*; do

@@ -20,6 +20,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 XDP_BLOOM=${XDP_BLOOM:-$ROOT/build/xdp-bloom}
 TRAFFIC=${TRAFFIC:-$ROOT/build/tools/traffic}
 KILLAT=${KILLAT:-$ROOT/build/tools/killat}
+KILLFILL=${KILLFILL:-$ROOT/build/tools/killfill}
 ENTRY_OBJECT=$ROOT/build/xdp_bloom.bpf.o
 FOREIGN_OBJECT=$ROOT/build/gen/netns/pass.bpf.o
 
@@ -97,7 +98,11 @@ build_net() {
 	echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
 	echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
 	echo 0 >/proc/sys/net/ipv4/conf/default/rp_filter
+	# Nor does it say anything of its own accord for long (router solicitations, multicast
+	# reports): a filter is asked for those, too, and who counts packets must not hear them.
 	client sh -c 'echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad
+		echo 0 >/proc/sys/net/ipv6/conf/default/router_solicitations
+		echo 1 >/proc/sys/net/ipv6/conf/default/mldv2_unsolicited_report_interval
 		echo 1 >/proc/sys/net/ipv6/ip_nonlocal_bind'
 	join s0 c0
 	ip link set lo up

@@ -77,6 +77,8 @@ for verb in add test destroy set attach detach "add f" "test f" "set f" "attach 
 	refused "$verb: arguments are missing" "--help|needs" xb $verb
 done
 refused "set: an unknown value" "maybe" xb set f --shadow maybe
+refused "set: an alarm that is none" "1 to 100" xb set f --alarm 0
+refused "set: a sample that is none" "1/1000" xb set f --sample 0
 refused "attach: a trial of no length" "try" xb attach f s0 --try 0
 refused "attach: a trial of junk" "soon" xb attach f s0 --try soon
 
@@ -178,7 +180,7 @@ for half in key[:8], key[8:]:
         print(int.from_bytes(half, order), f"{int.from_bytes(half, order):x}", sep="|", end="|")
 print(key.hex(" "))' "${meta[@]}")
 for arguments in "show f" "show f --json" "show" "show --json" "add f 192.0.2.1 --json" \
-	"test f 192.0.2.1 --json" "set f --shadow off --json"; do
+	"test f 192.0.2.1 --json" "set f --shadow off --json" "set f --alarm 70 --sample 1/5"; do
 	# shellcheck disable=SC2086
 	output=$(xb $arguments 2>&1)
 	is "$(grep -ciE "$secrets" <<<"$output")" 0 "the secret is not in: $arguments"
@@ -210,7 +212,7 @@ is "$(attached_mode s0)" none "another version: nothing is attached"
 is "$(entries)" "" "another version: nothing is left"
 
 # meta[] now belongs to a filter that is gone; its geometry is that of every one made like it.
-for at in 0 32 48; do
+for at in 0 32 48 224; do
 	expect 0 "create" create_f
 	patch_meta $at 255
 	refused "a damaged record (byte $at): show" "f.*destroy" xb show f
@@ -238,6 +240,19 @@ for pin in meta filter stats slots prog; do
 		ip link set dev s0 xdp off 2>/dev/null
 	done
 done
+
+expect 0 "create --confirm" xb create f --confirm --from $T/good
+expect 0 "attach" xb attach f s0
+rm $HERE/f/confirm
+refused "without confirm: show says so" "f.*destroy" xb show f
+refused "without confirm: add says so" "f.*destroy" xb add f 192.0.2.7
+expect 0 "without confirm: create replaces it" xb create f --confirm --from $T/good
+expect 0 "set --sample" xb set f --sample 1/10
+rm $HERE/f/confirm
+bpftool map create $HERE/f/confirm type hash key 8 value 1 entries 10 name other
+refused "another map for confirm: add says so" "f.*destroy" xb add f 192.0.2.7
+expect 0 "another map for confirm: destroy" xb destroy f
+is "$(entries)" "" "without confirm: nothing is left"
 
 expect 0 "create" xb create f --from $T/good
 rm $HERE/f/*
@@ -415,14 +430,15 @@ except ValueError as e:
 }
 
 SHOW_FIELDS="name layout hash k blocks bytes bits_per_key key policy confirm shadow generation
-	capacity inserted estimated load alarm fp_target fp_predicted devices counters"
+	capacity inserted estimated load alarm fp_target fp_predicted devices counters alarm_percent
+	absent_share ceremony fp_live exact_keys exact_bytes sample samples samples_lost"
 object "plan" "layout items k bits blocks bytes bits_per_key fp_predicted" xb plan --items 1M --json
 object "create" "$SHOW_FIELDS" xb create f --items 100 --json
 object "add" "" xb add f --from $T/good --json
 object "attach" "" xb attach f s0 --json
 object "show NAME" "$SHOW_FIELDS" xb show f --json
 is "$(field f devices.0.name) $(field f devices.0.mode)" "s0 native" "json: a device"
-for counter in absent maybe passed dropped would_drop; do
+for counter in absent maybe confirmed refuted passed dropped would_drop; do
 	like "$(field f counters.$counter)" '^\{"packets": [0-9]+, "bytes": [0-9]+\}$' \
 		"json: counter $counter"
 done

@@ -2,14 +2,18 @@
 /*
  * The price list and the plan. Rates against values that were computed elsewhere, and against
  * formulas of another shape in long double; plans must be enough, and one block or one bit less
- * must not be.
+ * must not be. The exact map against what the kernel takes for one that was really made.
  */
 #include "unit.h"
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 
 /* Rounding of a double; far below what one block or bit of the largest plan here changes. */
 #define TOLERANCE 1e-10L
@@ -634,6 +638,332 @@ static void a_budget_that_buys_no_filter_is_refused(void **state)
 		assert_int_equal(xbloom_plan(&req, &size, &err), -EINVAL);
 }
 
+/* ---- the rate the other way round ---- */
+
+/* Of all sizes and both layouts, small ones as often as large ones. */
+static struct xbloom_geometry random_geometry(struct unit_random *r)
+{
+	struct xbloom_geometry g = { .layout = (uint32_t)unit_random_below(r, 2) };
+
+	g.k = XBLOOM_SPLIT_K;
+	g.blocks = 1 + (unit_random(r) >> (32 + unit_random_below(r, 32)));
+	if (g.blocks > XBLOOM_BLOCKS_MAX)
+		g.blocks = XBLOOM_BLOCKS_MAX;
+	g.bits = g.blocks * XBLOOM_BLOCK_BITS;
+	if (g.layout == XBLOOM_LAYOUT_CLASSIC) {
+		g.k = 1 + (uint32_t)unit_random_below(r, XBLOOM_CLASSIC_K_MAX);
+		g.bits = 1 +
+			 unit_random_below(r, XBLOOM_CLASSIC_BITS_MAX >> unit_random_below(r, 32));
+		g.blocks = (g.bits + XBLOOM_BLOCK_BITS - 1) / XBLOOM_BLOCK_BITS;
+	}
+	return g;
+}
+
+#define GEOMETRIES 300
+
+/* With n keys it is at most the rate, with one more it is past it. */
+static void keys_at_a_rate_are_the_most_that_keep_it(void **state)
+{
+	struct unit_random r = { .seed = 6 };
+	int i;
+
+	(void)state;
+	for (i = 0; i < GEOMETRIES; i++) {
+		const struct xbloom_geometry g = random_geometry(&r);
+		/* From 1e-12 to nearly 1. */
+		double rate = pow(10, -1e-3 * (double)(1 + unit_random_below(&r, 12000)));
+		uint64_t n = xbloom_keys_at_rate(&g, rate);
+
+		if (!(xbloom_rate(&g, n) <= rate) || !(xbloom_rate(&g, n + 1) > rate))
+			fail_msg("layout %u, %" PRIu64 " bits, k %u: not %" PRIu64
+				 " keys at %.12g, but %.12g, and %.12g with one more",
+				 g.layout, (uint64_t)g.bits, g.k, n, rate, xbloom_rate(&g, n),
+				 xbloom_rate(&g, n + 1));
+	}
+}
+
+/* From keys to a rate and back: the same keys, give or take what a double cannot tell apart. */
+static void keys_at_the_rate_of_n_keys_are_n(void **state)
+{
+	struct unit_random r = { .seed = 7 };
+	int i;
+
+	(void)state;
+	for (i = 0; i < GEOMETRIES; i++) {
+		const struct xbloom_geometry g = random_geometry(&r);
+		/* From 1 bit a key, where nearly all is maybe, to 100. */
+		uint64_t n = 1 + g.bits / (1 + unit_random_below(&r, 100));
+
+		if (xbloom_rate(&g, n) < 0.99)
+			assert_close((double)xbloom_keys_at_rate(&g, xbloom_rate(&g, n)), n, 1e-9L,
+				     0);
+	}
+}
+
+static void keys_at_a_rate_are_none_at_0_and_endless_at_1(void **state)
+{
+	static const double none[] = { 0, -0.0, -1, -INFINITY, NAN };
+	static const double endless[] = { 1, 2, INFINITY };
+	struct unit_random r = { .seed = 8 };
+	size_t i, j;
+
+	(void)state;
+	for (i = 0; i < GEOMETRIES; i++) {
+		const struct xbloom_geometry g = random_geometry(&r);
+
+		for (j = 0; j < COUNT_OF(none); j++)
+			assert_int_equal(xbloom_keys_at_rate(&g, none[j]), 0);
+		for (j = 0; j < COUNT_OF(endless); j++)
+			assert_true(xbloom_keys_at_rate(&g, endless[j]) == UINT64_MAX);
+		assert_true(xbloom_keys_at_rate(&g, nextafter(1, 0)) < UINT64_MAX);
+	}
+}
+
+/* From the introduction: at three times its load, 8 bits and k 6 are wrong at 0.5126. */
+static void keys_at_a_rate_are_the_published_ones(void **state)
+{
+	const struct xbloom_geometry g = { 157, 80000, XBLOOM_LAYOUT_CLASSIC, 6 };
+
+	(void)state;
+	assert_close((double)xbloom_keys_at_rate(&g, 0.021577), 10000, 0, 1);
+	assert_close((double)xbloom_keys_at_rate(&g, 0.5126), 30000, 0, 5);
+}
+
+/* ---- the interval of what was seen ---- */
+
+static void wilson_intervals_are_the_published_ones(void **state)
+{
+	/*
+	 * Newcombe, "Two-sided confidence intervals for the single proportion", 1998, table I, method
+	 * 3; and the one of libxbloom.h.
+	 */
+	static const struct {
+		uint64_t hits, n;
+		long double low, high, rounding;
+	} known[] = {
+		{ 81, 263, 0.2553L, 0.3662L, 5e-5L },
+		{ 15, 148, 0.0624L, 0.1605L, 5e-5L },
+		{ 0, 20, 0, 0.1611L, 5e-5L },
+		{ 1, 29, 0.0061L, 0.1718L, 5e-5L },
+		{ 10, 1000, 0.005441L, 0.018309L, 5e-7L },
+	};
+	double low, high;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(known); i++) {
+		xbloom_wilson(known[i].hits, known[i].n, &low, &high);
+		assert_close(low, known[i].low, 0, known[i].rounding);
+		assert_close(high, known[i].high, 0, known[i].rounding);
+	}
+}
+
+/* What it is by definition: p is z standard deviations of its own from what was seen. */
+static void assert_is_wilson(long double p, long double seen, long double n)
+{
+	const long double z = 1.959963984540054L;
+	long double distance = fabsl(p - seen), deviations = z * sqrtl(p * (1 - p) / n);
+
+	if (fabsl(distance - deviations) > 1e-9L * deviations)
+		fail_msg("%.12Lg is %.12Lg from %.12Lg of %.0Lf, and should be %.12Lg", p, distance,
+			 seen, n, deviations);
+}
+
+static void wilson_intervals_are_what_they_are_by_definition(void **state)
+{
+	struct unit_random r = { .seed = 9 };
+	double low, high;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 10000; i++) {
+		uint64_t n = 2 + (unit_random(&r) >> (24 + unit_random_below(&r, 39)));
+		uint64_t hits = 1 + unit_random_below(&r, n - 1) / (1 + unit_random_below(&r, 50));
+
+		xbloom_wilson(hits, n, &low, &high);
+		assert_true(0 < low && low < (double)hits / (double)n);
+		assert_true((double)hits / (double)n < high && high < 1);
+		/* For near ones 1 - p is all that counts, and a double near 1 has lost it. */
+		if (hits <= n / 2) {
+			assert_is_wilson(low, (long double)hits / n, n);
+			assert_is_wilson(high, (long double)hits / n, n);
+		}
+	}
+}
+
+static void wilson_intervals_of_nothing_and_all_touch_the_ends(void **state)
+{
+	uint64_t n;
+	double low, high, other;
+
+	(void)state;
+	xbloom_wilson(0, 0, &low, &high);
+	assert_true(low == 0 && high == 1);
+	for (n = 1; n < 1ULL << 50; n *= 3) {
+		xbloom_wilson(0, n, &low, &high);
+		assert_true(low == 0 && high > 0 && high < 1);
+		other = high;
+		xbloom_wilson(n, n, &low, &high);
+		assert_true(high <= 1 && high > 1 - 1e-15 && low < 1);
+		/* What is true of hits is true of misses. */
+		assert_close(low, 1 - (long double)other, 1e-12L, 0);
+	}
+}
+
+/* ---- the exact map ---- */
+
+static const uint32_t key_shapes[] = {
+	XBLOOM_DPORT, /* one word */
+	XBLOOM_SRC,   /* three: an address of either family */
+	XBLOOM_SRC | XBLOOM_DST | XBLOOM_SPORT | XBLOOM_DPORT | XBLOOM_PROTO, /* five */
+};
+
+static struct xbloom_size exact_plan(uint64_t items, uint32_t fields, uint64_t max_bytes)
+{
+	struct xbloom_size size = { .items = items };
+	struct xbloom_error err;
+
+	if (xbloom_plan_exact(&size, fields, max_bytes, &err))
+		fail_msg("%s", err.text);
+	return size;
+}
+
+/* Not skip(): in TAP, cmocka 1.1.5 calls a skipped test "not ok". */
+static void say_needs_root(void)
+{
+	print_message("# a real map was not asked: it needs root\n");
+}
+
+/* What the kernel says that it takes; 0: this user may not make one. */
+static uint64_t memory_of_a_real_map(uint32_t fields, uint64_t keys)
+{
+	unsigned long long bytes = 0;
+	char path[64], line[128];
+	FILE *file;
+	int fd;
+
+	fd = bpf_map_create(BPF_MAP_TYPE_HASH, "test_exact", xbloom_key_width(fields) * 8, 1,
+			    (uint32_t)keys, NULL);
+	if (fd < 0 && errno == EPERM)
+		return 0;
+	if (fd < 0)
+		fail_msg("cannot make a map of %" PRIu64 " keys: %s", keys, strerror(errno));
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "memlock: %llu", &bytes) == 1)
+			break;
+	fclose(file);
+	close(fd);
+	assert_true(bytes > 0);
+	return bytes;
+}
+
+/* To a percent, from a map of 1,000 keys on, which is one for 800 and what may come. */
+static void exact_map_takes_what_was_planned(void **state)
+{
+	static const uint64_t many[] = { 800, 1000, 1638, 1639, 50000, 209715, 209716, 400000 };
+	size_t i, j;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(key_shapes); i++) {
+		for (j = 0; j < COUNT_OF(many); j++) {
+			struct xbloom_size size = exact_plan(many[j], key_shapes[i], 0);
+			uint64_t bytes = memory_of_a_real_map(key_shapes[i], size.exact_keys);
+
+			if (!bytes) {
+				say_needs_root();
+				return;
+			}
+			assert_close((double)size.exact_bytes, bytes, 0.01L, 0);
+		}
+	}
+}
+
+static void exact_map_has_room_for_a_quarter_more(void **state)
+{
+	static const struct {
+		uint64_t items, keys;
+	} known[] = {
+		{ 1, 65 },
+		{ 100, 164 },
+		{ 256, 320 },
+		{ 1000, 1250 },
+		{ 1000000, 1250000 },
+		{ 1 << 27, 1 << 27 }, /* and no more than any map has */
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(known); i++)
+		assert_int_equal(exact_plan(known[i].items, XBLOOM_SRC, 0).exact_keys,
+				 known[i].keys);
+}
+
+/* All of the memory that is allowed, and no byte more; but room for the items at least. */
+static void exact_map_keeps_to_the_memory_that_is_allowed(void **state)
+{
+	static const uint64_t many[] = { 1, 60, 100, 1000, 1025, 30000, 60000, 1000000 };
+	size_t i, j;
+	int percent;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(key_shapes); i++) {
+		for (j = 0; j < COUNT_OF(many); j++) {
+			struct xbloom_size full = exact_plan(many[j], key_shapes[i], 0), size, more;
+			struct xbloom_error err;
+			int fitted = 0, refusals = 0;
+
+			for (percent = 1; percent <= 120; percent++) {
+				uint64_t max = full.exact_bytes * (uint64_t)percent / 100;
+
+				unit_error_poison(&err);
+				size = (struct xbloom_size){ .items = many[j] };
+				if (xbloom_plan_exact(&size, key_shapes[i], max, &err)) {
+					unit_assert_says(&err, "--confirm-max");
+					assert_int_equal(size.exact_keys, 0);
+					refusals++;
+					continue;
+				}
+				fitted++;
+				assert_true(size.exact_bytes <= max);
+				assert_in_range(size.exact_keys, many[j], full.exact_keys);
+				if (size.exact_keys == full.exact_keys)
+					continue;
+				/* One key more is past the limit. */
+				more = (struct xbloom_size){ .items = size.exact_keys + 1 };
+				assert_int_equal(xbloom_plan_exact(&more, key_shapes[i], max, &err),
+						 -E2BIG);
+			}
+			/* What was refused came first, and the whole fits when it may. */
+			assert_true(refusals > 0 && fitted >= 21);
+			size = exact_plan(many[j], key_shapes[i], full.exact_bytes);
+			assert_int_equal(size.exact_keys, full.exact_keys);
+		}
+	}
+}
+
+static void exact_map_says_when_it_would_be_too_big(void **state)
+{
+	struct xbloom_size size = { .items = (1ULL << 27) + 1 };
+	struct xbloom_error err;
+	int ret;
+
+	(void)state;
+	unit_error_poison(&err);
+	assert_int_equal(xbloom_plan_exact(&size, XBLOOM_SRC, 0, &err), -E2BIG);
+	unit_assert_says(&err, "2^27");
+	assert_int_equal(size.exact_keys, 0);
+	/* The kernel refuses it, before it takes any memory. */
+	ret = bpf_map_create(BPF_MAP_TYPE_HASH, "test_exact", sizeof(__u64), 1,
+			     (uint32_t)size.items, NULL);
+	if (ret == -EPERM)
+		say_needs_root();
+	else
+		assert_int_equal(ret, -E2BIG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -656,6 +986,17 @@ int main(void)
 		cmocka_unit_test(plan_says_when_it_would_be_too_big),
 		cmocka_unit_test(plan_reaches_exactly_the_largest_geometry),
 		cmocka_unit_test(plan_of_an_absurd_budget_ends_soon),
+		cmocka_unit_test(keys_at_a_rate_are_the_most_that_keep_it),
+		cmocka_unit_test(keys_at_the_rate_of_n_keys_are_n),
+		cmocka_unit_test(keys_at_a_rate_are_none_at_0_and_endless_at_1),
+		cmocka_unit_test(keys_at_a_rate_are_the_published_ones),
+		cmocka_unit_test(wilson_intervals_are_the_published_ones),
+		cmocka_unit_test(wilson_intervals_are_what_they_are_by_definition),
+		cmocka_unit_test(wilson_intervals_of_nothing_and_all_touch_the_ends),
+		cmocka_unit_test(exact_map_takes_what_was_planned),
+		cmocka_unit_test(exact_map_has_room_for_a_quarter_more),
+		cmocka_unit_test(exact_map_keeps_to_the_memory_that_is_allowed),
+		cmocka_unit_test(exact_map_says_when_it_would_be_too_big),
 	};
 
 	return cmocka_run_group_tests_name("rate and plan", tests, NULL, NULL);

@@ -1,0 +1,1 @@
+sanitized-state.t
