@@ -84,28 +84,31 @@ static __always_inline int xbloom_ask_classic(__u64 h)
  * The second opinion on a maybe. A key goes into the exact map before its first bit is set, so what
  * the map does not hold was never put in.
  */
-static __always_inline int xbloom_confirm_maybe(const struct xbloom_flow *flow, __u32 fields)
+static __always_inline int xbloom_confirm_maybe(const __u64 *words)
 {
-	__u64 words[XBLOOM_KEY_WORDS_MAX] = {};
-
-	xbloom_key_words(flow, fields, words);
 	return bpf_map_lookup_elem(&xbloom_confirm, words) ? XBLOOM_CONFIRMED : XBLOOM_REFUTED;
 }
 
+/* Whether answers of this kind are sampled, and this one is: one in so many, at random. */
+static __always_inline int xbloom_is_sampled(__u32 reason)
+{
+	__u32 kind = reason == XBLOOM_ABSENT ? XBLOOM_SAMPLE_ABSENT : XBLOOM_SAMPLE_MAYBE;
+
+	return params.extras & kind &&
+	       !(((__u64)bpf_get_prandom_u32() * params.sample_every) >> 32);
+}
+
 /*
- * Hand one packet in `every`, chosen at random, to who reads samples. A full buffer loses the
- * sample and counts that: the packet's own way goes on as ever.
+ * Hand the key to who reads samples. A full buffer loses it and counts that: the packet's own way
+ * goes on as ever.
  */
-static __always_inline void xbloom_sample_packet(const struct xbloom_flow *flow, __u32 fields,
-						 __u32 reason, __u32 every)
+static __always_inline void xbloom_sample(const __u64 *words, __u32 n_words, __u32 reason)
 {
 	struct xbloom_stats *stats;
 	struct xbloom_sample *s;
 	__u32 zero = 0;
 	int i;
 
-	if (((__u64)bpf_get_prandom_u32() * every) >> 32)
-		return;
 	stats = bpf_map_lookup_elem(&xbloom_stats, &zero);
 	if (!stats)
 		return; /* as in xbloom_count() */
@@ -116,12 +119,39 @@ static __always_inline void xbloom_sample_packet(const struct xbloom_flow *flow,
 	}
 #pragma unroll
 	for (i = 0; i < (int)XBLOOM_KEY_WORDS_MAX; i++)
-		s->words[i] = 0;
-	s->n_words = xbloom_key_words(flow, fields, s->words);
+		s->words[i] = words[i];
+	s->n_words = n_words;
 	s->reason = reason;
 	/* Readers look by the clock: to wake one up would cost more than the sample. */
 	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
 	stats->samples++;
+}
+
+/*
+ * What some filters do after the answer, maybe or absent. Returns the reason that is to count. Not
+ * inlined, and the packet is parsed once more: what is kept for this on the stack, all packets of all
+ * filters would pay for.
+ */
+static __noinline int xbloom_after(struct xdp_md *ctx, __u32 reason)
+{
+	__u64 words[XBLOOM_KEY_WORDS_MAX] = {};
+	int asked = params.extras & XBLOOM_CONFIRM && reason == XBLOOM_MAYBE;
+	int sampled = params.extras & XBLOOM_SAMPLE && xbloom_is_sampled(reason);
+	struct xbloom_flow flow = {};
+	__u32 n_words;
+	__u64 bytes;
+
+	if (!asked && !sampled)
+		return reason;
+	/* Cannot fail, as it did not before; fails as the filter alone would have answered. */
+	if (xbloom_parse(ctx, params.fields, &flow, &bytes) != XBLOOM_KEYED)
+		return reason;
+	n_words = xbloom_key_words(&flow, params.fields, words);
+	if (asked)
+		reason = xbloom_confirm_maybe(words);
+	if (sampled)
+		xbloom_sample(words, n_words, reason);
+	return reason;
 }
 
 static __always_inline int xbloom_filter_packet(struct xdp_md *ctx, __u32 fields)
@@ -141,12 +171,8 @@ static __always_inline int xbloom_filter_packet(struct xdp_md *ctx, __u32 fields
 		reason = xbloom_ask_split(h);
 	else
 		reason = xbloom_ask_classic(h);
-	if (params.confirm && reason == XBLOOM_MAYBE)
-		reason = xbloom_confirm_maybe(&flow, fields);
-	if (params.sample_absent && reason == XBLOOM_ABSENT)
-		xbloom_sample_packet(&flow, fields, reason, params.sample_absent);
-	if (params.sample_maybe && reason != XBLOOM_ABSENT && reason != XBLOOM_ERROR)
-		xbloom_sample_packet(&flow, fields, reason, params.sample_maybe);
+	if (params.extras && reason != XBLOOM_ERROR)
+		reason = xbloom_after(ctx, reason);
 	return xbloom_verdict(reason, bytes);
 }
 

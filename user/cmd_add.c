@@ -82,7 +82,7 @@ static int read_keys(const struct key_arguments *args, struct xbloom_params *par
 		return ret;
 	*params = xbloom_meta(f)->params;
 	xbloom_close(f);
-	if (params->confirm)
+	if (params->extras & XBLOOM_CONFIRM)
 		hashes->width = xbloom_key_width(params->fields);
 	ret = collect_keys(params->fields, &params->hash_key, args, hashes, stats, err);
 	if (!ret && !hashes->n) {

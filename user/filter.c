@@ -564,9 +564,8 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 		.k = p->k,
 	};
 	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
-	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity ||
-	    f->meta->alarm_percent < 1 || f->meta->alarm_percent > 100 ||
-	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
+	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity || f->meta->alarm_percent < 1 ||
+	    f->meta->alarm_percent > 100 || !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
 		    f->geometry.blocks))
@@ -576,7 +575,8 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 		return damaged(f->name, "stats", err);
 	if (!map_is(f->fd[XBLOOM_PIN_SLOTS], BPF_MAP_TYPE_PROG_ARRAY, sizeof(uint32_t), 1))
 		return damaged(f->name, "slots", err);
-	if (p->confirm && !is_exact_map(f->fd[XBLOOM_PIN_CONFIRM], xbloom_key_width(p->fields)))
+	if (p->extras & XBLOOM_CONFIRM &&
+	    !is_exact_map(f->fd[XBLOOM_PIN_CONFIRM], xbloom_key_width(p->fields)))
 		return damaged(f->name, "confirm", err);
 	return 0;
 }

@@ -130,9 +130,9 @@ static int load_target(struct xbloom_prober *p, const struct xbloom *f,
 	params.policy = XBLOOM_POLICY_BLOCK;
 	params.shadow = 0;
 	params.unkeyed_drop = 0;
-	params.confirm = 0;
-	params.sample_maybe = o->tell_maybe;
-	params.sample_absent = o->tell_absent;
+	params.extras = (o->tell_maybe ? XBLOOM_SAMPLE_MAYBE : 0) |
+			(o->tell_absent ? XBLOOM_SAMPLE_ABSENT : 0);
+	params.sample_every = 1;
 	prog = xbloom_load_slot(&maps, &params, err);
 	if (prog < 0)
 		return prog;

@@ -36,10 +36,10 @@ void xbloom_rules_to_params(const struct xbloom_rules *rules, struct xbloom_para
 	p->policy = rules->policy;
 	p->shadow = rules->shadow;
 	p->unkeyed_drop = rules->unkeyed_drop;
-	p->confirm = rules->confirm;
+	p->extras = rules->confirm ? XBLOOM_CONFIRM : 0;
 	/* Absent keys as well: only so can it be told of how many keys some were false positives. */
-	p->sample_maybe = rules->sample;
-	p->sample_absent = rules->sample;
+	p->extras |= rules->sample ? XBLOOM_SAMPLE : 0;
+	p->sample_every = rules->sample ? rules->sample : 1;
 }
 
 int xbloom_fill_slot(struct xbloom *f, int prog, struct xbloom_error *err)
@@ -58,9 +58,8 @@ int xbloom_load_rules(struct xbloom *f, struct xbloom_params params, struct xblo
 		.filter = f->fd[XBLOOM_PIN_FILTER],
 		.slots = f->fd[XBLOOM_PIN_SLOTS],
 		.stats = f->fd[XBLOOM_PIN_STATS],
-		.confirm = params.confirm ? f->fd[XBLOOM_PIN_CONFIRM] : -1,
-		.samples = params.sample_maybe || params.sample_absent ? f->fd[XBLOOM_PIN_SAMPLES]
-								       : -1,
+		.confirm = params.extras & XBLOOM_CONFIRM ? f->fd[XBLOOM_PIN_CONFIRM] : -1,
+		.samples = params.extras & XBLOOM_SAMPLE ? f->fd[XBLOOM_PIN_SAMPLES] : -1,
 	};
 
 	params.blocks = f->geometry.blocks;
@@ -107,8 +106,8 @@ void xbloom_rules(const struct xbloom *f, struct xbloom_rules *rules)
 		.policy = p->policy,
 		.shadow = p->shadow,
 		.unkeyed_drop = p->unkeyed_drop,
-		.confirm = p->confirm,
-		.sample = p->sample_maybe,
+		.confirm = p->extras & XBLOOM_CONFIRM,
+		.sample = p->extras & XBLOOM_SAMPLE ? p->sample_every : 0,
 	};
 }
 
@@ -143,7 +142,8 @@ int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct 
 	uint32_t id;
 	int ret;
 
-	if (rules->fields != m->params.fields || rules->confirm != m->params.confirm)
+	if (rules->fields != m->params.fields ||
+	    rules->confirm != !!(m->params.extras & XBLOOM_CONFIRM))
 		return xbloom_fail(err, -EINVAL,
 				   "the key of a filter and its exact map cannot change: create "
 				   "another filter");

@@ -82,6 +82,13 @@ struct xbloom_sample {
 	__u32 reason; /* XBLOOM_ABSENT, XBLOOM_MAYBE, XBLOOM_CONFIRMED or XBLOOM_REFUTED */
 };
 
+/* A maybe is looked up in the exact map `confirm`. */
+#define XBLOOM_CONFIRM 0x1u
+/* Answers of the one kind, and of the other, are sampled. */
+#define XBLOOM_SAMPLE_MAYBE 0x2u
+#define XBLOOM_SAMPLE_ABSENT 0x4u
+#define XBLOOM_SAMPLE (XBLOOM_SAMPLE_MAYBE | XBLOOM_SAMPLE_ABSENT)
+
 /* Everything a filter program knows, frozen in .rodata when it is loaded. */
 struct xbloom_params {
 	struct xbloom_hash_key hash_key;
@@ -93,11 +100,12 @@ struct xbloom_params {
 	__u32 policy;
 	__u32 shadow;	    /* 0 or 1 */
 	__u32 unkeyed_drop; /* bit 1 << reason: that reason drops */
-	__u32 confirm;	    /* 0 or 1: a maybe is looked up in the exact map `confirm` */
-	/* Of the answers maybe, and of the answers absent, one in so many is sampled; 0: none. */
-	__u32 sample_maybe;
-	__u32 sample_absent;
-	__u32 reserved;
+	/*
+	 * What is done after the answer, in one word: XBLOOM_CONFIRM | ..., so that a filter without
+	 * all of it looks once.
+	 */
+	__u32 extras;
+	__u32 sample_every; /* one answer in so many is sampled, at least 1 */
 };
 
 /*
