@@ -619,16 +619,3 @@ const char *colour_off(void)
 {
 	return colour(SGR_OFF);
 }
-
-const char *load_bar(double load, unsigned int alarm_percent, char buf[LOAD_BAR_TEXT])
-{
-	char cells[LOAD_BAR_CELLS + 1] = "";
-	/* Of a level between two cells the lower end, as for the load itself. */
-	int before = (int)(alarm_percent * LOAD_BAR_CELLS / 100);
-
-	fill_bar(cells, LOAD_BAR_CELLS, load);
-	/* More than 100.0 %, as the load is printed beside it. */
-	snprintf(buf, LOAD_BAR_TEXT, "[%.*s|%s%c", before, cells, cells + before,
-		 round(load * 1000) > 1000 ? '>' : ']');
-	return buf;
-}

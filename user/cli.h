@@ -137,15 +137,6 @@ const char *alarm_colour(const char *alarm); /* green, yellow, red for ok, high,
 const char *loud(void);			     /* for what must not be overlooked */
 const char *colour_off(void);
 
-/*
- * The load as a bar from 0 to 100 % of the capacity, a mark '|' at the alarm level: at a load of
- * 0.5 with the alarm at 80 % "[####################............|........]". Past 100 % it ends
- * in '>'.
- */
-#define LOAD_BAR_CELLS 40
-#define LOAD_BAR_TEXT (LOAD_BAR_CELLS + 4) /* two ends, the mark, and the terminating zero */
-const char *load_bar(double load, unsigned int alarm_percent, char buf[LOAD_BAR_TEXT]);
-
 /* "", or ", on trial, 12 s left". */
 const char *trial_text(const struct xbloom_device *d, char buf[HUMAN_TEXT]);
 

@@ -8,7 +8,10 @@
 #include <string.h>
 
 #include "cli.h"
+#include "rates.h"
 
+/* So wide that a line of 80 columns has room for what stands beside the bar. */
+#define LOAD_CELLS 40
 #define HASH_NAME "siphash-1-3"
 
 static const struct option options[] = { COMMON_OPTIONS };
@@ -158,13 +161,13 @@ static void print_counters(const struct xbloom_stats *stats)
 static void print_gauge(const struct xbloom *f, const struct xbloom_gauge *gauge)
 {
 	char inserted[HUMAN_TEXT], capacity[HUMAN_TEXT], estimated[HUMAN_TEXT], rate[HUMAN_TEXT];
-	char target[HUMAN_TEXT], bar[LOAD_BAR_TEXT];
+	char target[HUMAN_TEXT], bar[BAR_TEXT];
 	const struct xbloom_meta *m = xbloom_meta(f);
 	const char *alarm = xbloom_alarm(f), *on = alarm_colour(alarm), *off = colour_off();
 
 	printf("  load      %s%s%s %.1f %%, %s%s%s", on,
-	       load_bar(gauge->load, m->alarm_percent, bar), off, gauge->load * 100, on, alarm,
-	       off);
+	       bar_text(gauge->load, m->alarm_percent, LOAD_CELLS, bar), off, gauge->load * 100, on,
+	       alarm, off);
 	if (!strcmp(alarm, "ok"))
 		printf(" below %u %%", m->alarm_percent);
 	printf("\n  keys      %s adds changed a bit, sized for %s\n",
