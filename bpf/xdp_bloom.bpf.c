@@ -128,30 +128,35 @@ static __always_inline void xbloom_sample(const __u64 *words, __u32 n_words, __u
 }
 
 /*
- * What some filters do after the answer, maybe or absent. Returns the reason that is to count. Not
- * inlined, and the packet is parsed once more: what is kept for this on the stack, all packets of all
- * filters would pay for.
+ * What some filters do after the answer, maybe or absent: look the key up, hand it on, or both.
+ * Returns the reason that is to count. Not inlined, and the packet is parsed once more: what is kept
+ * for this on the stack, all packets of all filters would pay for.
  */
-static __noinline int xbloom_after(struct xdp_md *ctx, __u32 reason)
+static __noinline int xbloom_after(struct xdp_md *ctx, __u32 reason, int asked, int sampled)
 {
 	__u64 words[XBLOOM_KEY_WORDS_MAX] = {};
-	int asked = params.extras & XBLOOM_CONFIRM && reason == XBLOOM_MAYBE;
-	int sampled = params.extras & XBLOOM_SAMPLE && xbloom_is_sampled(reason);
 	struct xbloom_flow flow = {};
 	__u32 n_words;
 	__u64 bytes;
 
-	if (!asked && !sampled)
-		return reason;
-	/* Cannot fail, as it did not before; fails as the filter alone would have answered. */
+	/* Cannot fail, as it did not before; if it did, the filter's own answer would stand. */
 	if (xbloom_parse(ctx, params.fields, &flow, &bytes) != XBLOOM_KEYED)
 		return reason;
 	n_words = xbloom_key_words(&flow, params.fields, words);
-	if (asked)
+	/* Constants again: the verifier follows neither into maps that the filter does not have. */
+	if (params.extras & XBLOOM_CONFIRM && asked)
 		reason = xbloom_confirm_maybe(words);
-	if (sampled)
+	if (params.extras & XBLOOM_SAMPLE && sampled)
 		xbloom_sample(words, n_words, reason);
 	return reason;
+}
+
+static __always_inline int xbloom_do_extras(struct xdp_md *ctx, __u32 reason)
+{
+	int asked = params.extras & XBLOOM_CONFIRM && reason == XBLOOM_MAYBE;
+	int sampled = params.extras & XBLOOM_SAMPLE && xbloom_is_sampled(reason);
+
+	return asked || sampled ? xbloom_after(ctx, reason, asked, sampled) : (int)reason;
 }
 
 static __always_inline int xbloom_filter_packet(struct xdp_md *ctx, __u32 fields)
@@ -172,7 +177,7 @@ static __always_inline int xbloom_filter_packet(struct xdp_md *ctx, __u32 fields
 	else
 		reason = xbloom_ask_classic(h);
 	if (params.extras && reason != XBLOOM_ERROR)
-		reason = xbloom_after(ctx, reason);
+		reason = xbloom_do_extras(ctx, reason);
 	return xbloom_verdict(reason, bytes);
 }
 

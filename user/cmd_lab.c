@@ -257,7 +257,7 @@ static int run(int argc, char **argv)
 const struct verb verb_lab = {
 	.name = "lab",
 	.summary = "run the four experiments on a filter of this kernel",
-	.help = "usage: xdp-bloom lab [--seed N] [--seeds N] [--plot FILE]\n"
+	.help = "usage: xdp-bloom lab [--seed N] [--seeds N] [--plot FILE.svg]\n"
 		"\n"
 		"  --seed N     the sample: a run with the same one gives the same figures "
 		"(default 1)\n"
