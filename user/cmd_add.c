@@ -19,9 +19,9 @@ static void print_added(const struct xbloom *f, uint64_t distinct, uint64_t chan
 	char keys[HUMAN_TEXT], news[HUMAN_TEXT], capacity[HUMAN_TEXT];
 	const struct xbloom_meta *m = xbloom_meta(f);
 
-	printf("%s: %s keys, %s of them new; load %.1f %% of %s\n", m->name,
-	       human_count(distinct, keys), human_count(changed, news), xbloom_load(f) * 100,
-	       human_count(m->capacity, capacity));
+	printf("%s: %s key%s, %s of them new; load %.1f %% of %s\n", m->name,
+	       human_count(distinct, keys), distinct == 1 ? "" : "s", human_count(changed, news),
+	       xbloom_load(f) * 100, human_count(m->capacity, capacity));
 }
 
 static void print_added_json(const struct xbloom *f, uint64_t given, uint64_t distinct,

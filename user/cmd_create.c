@@ -180,7 +180,8 @@ static void print_created(struct xbloom *f, const struct xbloom_list_stats *stat
 	xbloom_gauge(f, &gauge);
 	printf("created %s: ", xbloom_meta(f)->name);
 	if (stats->keys)
-		printf("%s keys", human_count(stats->keys - duplicates, keys));
+		printf("%s key%s", human_count(stats->keys - duplicates, keys),
+		       stats->keys - duplicates == 1 ? "" : "s");
 	else
 		printf("empty, room for %s keys", human_count(xbloom_meta(f)->capacity, keys));
 	if (duplicates)
