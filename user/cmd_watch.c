@@ -10,11 +10,13 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "distinct.h"
@@ -29,6 +31,8 @@
 #define POLL_NS (50 * 1000000L)
 /* A list that is the same at two looks is not being written. */
 #define LOOK_EVERY 1.0
+/* How long the last line may wait for who takes it. */
+#define LAST_LINE_MS 1000
 
 enum { OPT_FROM = OPT_FIRST, OPT_INTERVAL, OPT_COUNT };
 
@@ -90,7 +94,7 @@ struct watch {
 	struct xbloom_distinct_set total;
 	time_t since;
 
-	bool lost_said;
+	bool lost_said, stale_said;
 	enum xbloom_judgement verdict; /* of the total */
 };
 
@@ -145,6 +149,19 @@ static int wait_for_signal(void)
 	return got > 0 ? got : 0;
 }
 
+/* Whether a signal that ends it is waiting, for work that takes long. */
+static bool is_to_end(void *ctx)
+{
+	sigset_t ending, waiting;
+
+	(void)ctx;
+	sigemptyset(&ending);
+	add_ending_signals(&ending);
+	if (sigpending(&waiting))
+		return false;
+	return sigandset(&waiting, &waiting, &ending) == 0 && !sigisemptyset(&waiting);
+}
+
 /* ---- lists ---- */
 
 static struct identity identify(const char *path)
@@ -182,13 +199,15 @@ static bool check_lists(const struct request *r)
 
 static int read_truth(struct watch *w, struct xbloom_truth **truth, struct xbloom_error *err)
 {
+	struct xbloom_options opts = *cli_options();
 	size_t i;
 	int ret;
 
 	/* Before they are read: who changes them meanwhile has them read again. */
 	for (i = 0; i < w->req->n_files; i++)
 		w->lists[i].read = w->lists[i].seen = identify(w->req->files[i]);
-	ret = xbloom_truth_open(w->f, w->req->files, w->req->n_files, cli_options(), truth, err);
+	opts.cancelled = is_to_end;
+	ret = xbloom_truth_open(w->f, w->req->files, w->req->n_files, &opts, truth, err);
 	progress_done();
 	return ret;
 }
@@ -209,6 +228,12 @@ static void replace_truth(struct watch *w, struct xbloom_truth *truth)
 	start_total(w);
 }
 
+/* What the lists hold by now was not read. */
+static void forget_lists(struct watch *w)
+{
+	memset(w->lists, 0, w->req->n_files * sizeof(*w->lists));
+}
+
 static void read_lists_again(struct watch *w)
 {
 	struct xbloom_truth *truth = NULL;
@@ -219,6 +244,10 @@ static void read_lists_again(struct watch *w)
 	if (!w->req->n_files)
 		return;
 	ret = read_truth(w, &truth, &err);
+	if (ret == -ECANCELED) {
+		forget_lists(w);
+		return;
+	}
 	if (ret) {
 		say("%s; the lists as they were before stay in force", err.text);
 		return;
@@ -488,8 +517,10 @@ static int make_line(struct watch *w, struct watch_line *line, struct xbloom_sta
 	count(w, &w->total, false, &line->total);
 	judge(&line->keys, w->low, w->high);
 	judge(&line->total, w->predicted, w->predicted);
-	if (lists_are_stale(w))
+	if (lists_are_stale(w)) {
+		line->stale = true;
 		line->keys.judgement = line->total.judgement = XBLOOM_TOO_FEW;
+	}
 	w->verdict = line->total.judgement;
 	return 0;
 }
@@ -516,6 +547,30 @@ static void explain_loss(struct watch *w, uint64_t lost)
 	w->lost_said = lost;
 }
 
+/* The same of a list that never rests: its lines alone look like those of too little traffic. */
+static void explain_staleness(struct watch *w, bool stale)
+{
+	if (stale && !w->stale_said)
+		say("a list of %s is being changed: nothing is judged until it has been at rest "
+		    "for %g s, and read",
+		    w->req->name, LOOK_EVERY);
+	w->stale_said = stale;
+}
+
+/* Whether somebody takes a line, within so many milliseconds; or has gone, which writing tells. */
+static bool can_print(int timeout_ms)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	return poll(&out, 1, timeout_ms) > 0;
+}
+
+static int nobody_takes(struct xbloom_error *err)
+{
+	snprintf(err->text, sizeof(err->text), "nobody takes the lines of this watch");
+	return -EPIPE;
+}
+
 /* Print the line of the interval that ends now, and begin the next. */
 static int end_interval(struct watch *w, struct xbloom_error *err)
 {
@@ -530,12 +585,9 @@ static int end_interval(struct watch *w, struct xbloom_error *err)
 	else
 		watch_line_text(&line);
 	explain_loss(w, line.lost);
+	explain_staleness(w, line.stale);
 	start_interval(w, &stats);
-	if (fflush(stdout) || ferror(stdout)) {
-		snprintf(err->text, sizeof(err->text), "nobody takes the lines of this watch");
-		return -EPIPE;
-	}
-	return 0;
+	return fflush(stdout) || ferror(stdout) ? nobody_takes(err) : 0;
 }
 
 /* Everything that is looked at between two lines. -ENOENT: the filter is gone. */
@@ -570,7 +622,7 @@ static int watch(struct watch *w, struct xbloom_error *err)
 		bool last = signal && signal != SIGHUP;
 
 		ret = look(w, err);
-		if (ret == -ENOENT)
+		if (ret == -ENOENT && can_print(LAST_LINE_MS))
 			end_interval(w, &ignored);
 		if (ret)
 			break;
@@ -580,6 +632,11 @@ static int watch(struct watch *w, struct xbloom_error *err)
 			look_at_lists(w);
 		if (!last && now() < next)
 			continue;
+		/* Who waited in a write would lose samples, and could not be ended. */
+		if (!can_print(last ? LAST_LINE_MS : 0)) {
+			ret = last ? nobody_takes(err) : 0;
+			continue;
+		}
 		ret = end_interval(w, err);
 		lines++;
 		/* Lines that could not be printed in time are left out. */

@@ -425,7 +425,10 @@ int xbloom_prober_ask(struct xbloom_prober *p, uint64_t first, uint64_t n, uint6
  */
 struct xbloom_truth;
 
-/* -ENOENT: no list, and f has no exact map. A bad line: -EINVAL, "file:line: what". */
+/*
+ * -ENOENT: no list, and f has no exact map. A bad line: -EINVAL, "file:line: what". -ECANCELED: as
+ * opts->cancelled wanted it, which is asked while lists are read.
+ */
 int xbloom_truth_open(const struct xbloom *f, const char *const *files, size_t n,
 		      const struct xbloom_options *opts, struct xbloom_truth **out,
 		      struct xbloom_error *err);

@@ -237,6 +237,25 @@ ok "and the list is read when it is back" wait_until 10 eval '[ "$(said "read ag
 kill -HUP $WATCH
 ok "SIGHUP has it read whether it changed or not" wait_until 10 \
 	eval '[ "$(said "read again")" = 3 ]'
+# Nobody waits for a long list: here both signals are there when it is about to be read.
+kill -STOP $WATCH
+kill -HUP $WATCH
+kill -TERM $WATCH
+kill -CONT $WATCH
+wait $WATCH
+is "$? $(said "read again")" "0 3" "SIGTERM ends it also where lists are being read"
+ok "with a last line, which judges nothing by the lists of before" holds 'x["total"]["agree"] is None'
+start_watch f --from $T/list
+while sleep 0.2; do touch $T/list; done &
+TOUCHER=$!
+ok "a list that never rests is told of" wait_until 10 has_said "a list of f is being changed"
+more_lines 3
+ok "nothing is judged by it" holds 'x["agree"] is x["total"]["agree"] is None'
+is "$(said "a list of f is being changed")" 1 "which is said once"
+kill $TOUCHER
+wait $TOUCHER 2>/dev/null
+ok "once it rests it is read" wait_until 10 has_said "read again"
+ok "and judged by" wait_until 10 last_is total.agree true
 head -n 200 $T/unlisted >>$T/list
 ok "keys that are listed, but not in the filter" wait_until 10 eval 'last_has missing 10'
 xb add f --from $T/list >/dev/null 2>&1
@@ -377,6 +396,29 @@ like "$OUT" '^20[0-9-]*T[0-9:]*Z f: 0 packets; 0 false of 0 absent keys, predict
 run env --default-signal=INT timeout --signal INT --preserve-status 1 "$XDP_BLOOM" watch f \
 	--from $T/listed
 is "$RC $(wc -l <$T/run.out)" "0 1" "Ctrl-C ends it with a last line"
+# A reader that takes nothing: its pipe is full.
+exec 5<>$T/fifo
+full() { ! timeout 0.1 dd if=/dev/zero of=$T/fifo bs=4096 count=1 oflag=nonblock conv=notrunc 2>/dev/null; }
+wait_until 5 full
+"$XDP_BLOOM" watch f --from $T/listed --interval 0.2 >&5 2>$T/said &
+WATCH=$!
+wait_until 5 has_said "watching f:"
+send_once $T/sources
+send_once $T/sources
+is_read() {
+	local lost
+
+	lost=$(field f samples_lost)
+	send_once $T/listed && [ "$(field f samples_lost)" = "$lost" ]
+}
+ok "samples are taken even where lines are not" wait_until 10 is_read
+kill -TERM $WATCH
+is_over() { ! [ -e /proc/$WATCH ] || grep -q '^State:.Z' /proc/$WATCH/status; }
+ok "and SIGTERM ends it" wait_until 10 is_over
+kill -KILL $WATCH 2>/dev/null
+wait $WATCH 2>/dev/null
+is "$? $(said 'nobody takes the lines of this watch')" "2 1" "with a message"
+exec 5>&-
 xb watch f --from $T/listed --interval 0.2 >/dev/full 2>$T/said
 is "$? $(said 'cannot write to standard output')" "2 1" "lines that nobody takes end it"
 
