@@ -210,6 +210,23 @@ static void on_resize(int signal)
 	(void)signal;
 }
 
+/* It came for a reason: let it have its usual effect (SA_RESETHAND), but on a usable terminal. */
+static void on_crash(int signal)
+{
+	top_view_rescue();
+	raise(signal);
+}
+
+static void catch_crashes(void)
+{
+	static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+	struct sigaction action = { .sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND };
+	size_t i;
+
+	for (i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		sigaction(crashes[i], &action, NULL);
+}
+
 static const int ending_signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 /*
@@ -559,6 +576,7 @@ static int show_on_terminal(const struct request *r)
 	ret = look(&top, &err);
 	if (!ret) {
 		catch_signals(&waiting);
+		catch_crashes();
 		ret = top_view_open(&err);
 	}
 	if (ret) {

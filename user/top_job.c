@@ -42,7 +42,8 @@ static int measure(const struct xbloom *f, double seconds, struct top_answer *an
 /* The parent's handlers would only tell the child, which has nothing to put right. */
 static void signals_as_usual(void)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP };
+	static const int signals[] = { SIGINT,	SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP,
+				       SIGSEGV, SIGBUS,	 SIGFPE, SIGILL,  SIGABRT };
 	sigset_t none;
 	size_t i;
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <ncurses.h>
@@ -36,6 +37,15 @@ enum { PAIR_OK = 1, PAIR_HIGH, PAIR_OVER };
 static SCREEN *screen;
 static bool in_colour;
 
+/* All that gives the terminal back, made beforehand: in a crash, only system calls are safe. */
+#define RESCUE_TEXT 256
+static struct {
+	bool ready;
+	struct termios settings;
+	char text[RESCUE_TEXT];
+	size_t len;
+} rescue;
+
 /* ---- the terminal ---- */
 
 static bool colour_wanted(void)
@@ -57,10 +67,43 @@ static bool can_be_drawn_on(void)
 	return can;
 }
 
+static int keep_for_rescue(int c)
+{
+	if (rescue.len < RESCUE_TEXT)
+		rescue.text[rescue.len++] = (char)c;
+	return c;
+}
+
+/* What endwin() would send. */
+static void prepare_rescue(void)
+{
+	const char *const ends[] = { exit_attribute_mode, orig_pair, keypad_local, exit_ca_mode,
+				     cursor_normal };
+	size_t i;
+
+	rescue.len = 0;
+	for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (ends[i])
+			tputs(ends[i], 1, keep_for_rescue);
+	rescue.ready = true;
+}
+
+void top_view_rescue(void)
+{
+	if (!rescue.ready)
+		return;
+	rescue.ready = false;
+	/* Nothing more can be done where this fails. */
+	if (write(STDOUT_FILENO, rescue.text, rescue.len) < 0)
+		return;
+	tcsetattr(STDIN_FILENO, TCSANOW, &rescue.settings);
+}
+
 int top_view_open(struct xbloom_error *err)
 {
 	const char *term = getenv("TERM");
 
+	tcgetattr(STDIN_FILENO, &rescue.settings);
 	/* The size is the terminal's, whatever LINES and COLUMNS were when the shell exported them. */
 	use_env(FALSE);
 	use_tioctl(TRUE);
@@ -79,6 +122,7 @@ int top_view_open(struct xbloom_error *err)
 	nodelay(stdscr, TRUE);
 	set_escdelay(ESCAPE_MS);
 	curs_set(0);
+	prepare_rescue();
 	in_colour = colour_wanted() && has_colors() && start_color() == OK;
 	if (in_colour) {
 		short background = use_default_colors() == OK ? -1 : COLOR_BLACK;
@@ -97,6 +141,7 @@ void top_view_close(void)
 	clrtoeol();
 	refresh();
 	endwin();
+	rescue.ready = false;
 	delscreen(screen);
 }
 
@@ -212,9 +257,12 @@ static void draw_title(const struct top_model *m, const struct top_ui *ui)
 			 m->n == 1 ? "" : "s");
 	snprintf(right, sizeof(right), "%s%s, every %g s", ui->paused ? "PAUSED, " : "",
 		 ui->bits ? "bits/s" : "packets/s", ui->interval);
+	/* Filters may differ in the end of their long names alone: not to be covered. */
+	if (strlen(left) + strlen(right) >= (size_t)COLS)
+		snprintf(right, sizeof(right), "%s", ui->paused ? "PAUSED" : "");
 	at = COLS - (int)strlen(right);
 	put(0, 0, A_BOLD, left);
-	if (at > 0) {
+	if (at > 0 && right[0]) {
 		put(0, at - 1, A_NORMAL, " ");
 		put(0, at, A_NORMAL, right);
 	}
@@ -463,7 +511,7 @@ static void draw_selected(int y, const struct top_filter *t)
 
 	if (!t || !t->f)
 		return;
-	snprintf(text, sizeof(text), "> %.*s: %s by %s%s, devices: %s", NAME_WIDE, t->name,
+	snprintf(text, sizeof(text), "> %s: %s by %s%s, devices: %s", t->name,
 		 policy_name(t->rules.policy), xbloom_fields_text(t->rules.fields, fields),
 		 t->rules.shadow ? ", in shadow" : "", t->devices);
 	put(y, 0, A_BOLD, text);

@@ -42,6 +42,8 @@ enum top_key {
 int top_view_open(struct xbloom_error *err);
 /* Give it back as it was. */
 void top_view_close(void);
+/* The same from the handler of a signal that means a crash; does nothing when it was given back. */
+void top_view_rescue(void);
 void top_view_draw(const struct top_model *m, struct top_ui *ui);
 /* The next key, without waiting. */
 enum top_key top_view_key(void);

@@ -165,6 +165,13 @@ xb create beta --items 1000 --layout classic --shadow >/dev/null
 xb create $LONG --items 100 >/dev/null
 shows "and another, which is empty" '^beta .* \(0\) .* 0 +0 ok *$'
 shows "a long name is cut" '^a-name-that~ '
+press Up
+shows "but is whole at the bottom, when its line is selected" "^> $LONG: block by"
+press Enter
+shows "and in its own view" "^xdp-bloom top: $LONG\$"
+press Escape
+press Down
+shows "the next line is selected then" '^> alpha: '
 is "$(screen | sed -n '1s/[: ].*//p; 2,5s/ .*//p')" \
 	"$(printf '%s\n' xdp-bloom NAME a-name-that~ alpha beta)" "a line each, none wider than 80"
 xb destroy $LONG >/dev/null
@@ -332,6 +339,13 @@ for signal in TERM INT HUP QUIT; do
 	shows "SIG$signal: started" '^alpha '
 	kill -$signal "$(cat $T/pid)"
 	restored "SIG$signal" 0
+done
+# SEGV stands for them all: here the kernel sends it, elsewhere a wild pointer.
+for signal in SEGV ABRT; do
+	start_top --
+	shows "SIG$signal: started" '^alpha '
+	kill -$signal "$(cat $T/pid)"
+	restored "SIG$signal, a crash" $((128 + $(kill -l $signal)))
 done
 start_top --
 shows "Ctrl-C: started" '^alpha '
