@@ -104,8 +104,9 @@ static void exact_undo(const struct xbloom *f, const struct xbloom_hashes *h, si
 }
 
 /*
- * All of them, or none. One by one, to know which were new: those have no bit set yet, so no packet
- * was ever confirmed by them, and they can be taken out again.
+ * All of them, or none. One by one, to know which were new: their bits come after this, so they can
+ * be taken out again. (Meanwhile one that is a false positive is confirmed, and dropped, as it was
+ * meant to be.)
  */
 static int exact_add(const struct xbloom *f, const struct xbloom_hashes *h,
 		     const struct xbloom_options *opts, struct xbloom_error *err)

@@ -81,10 +81,10 @@ END
 
 # ---- from a tenth of the capacity to three times it ----
 
-# At 1 % the number of false positives among the keys is a guess, and exactly at a level the alarm
-# may err once in a thousand times (see xbloom_alarm()); at 1e-9 there is nothing to guess.
+# At 1 % the number of false positives among the keys is a guess, and within its doubt the alarm is
+# early or late (see xbloom_alarm()); at 1e-9 there is nothing to guess, and it is exact.
 fill() { # LAYOUT RATE PERCENT:ALARM...
-	local what="$1, $2" before=0 step percent now said warnings="" first
+	local what="$1, $2" before=0 step percent now said warnings="" first line
 
 	expect 0 "$what: create for $CAPACITY keys" \
 		xb create f --items $CAPACITY --layout "$1" --fp "$2"
@@ -100,8 +100,8 @@ fill() { # LAYOUT RATE PERCENT:ALARM...
 		[ -z "$said" ] || warnings+="$percent: $said"$'\n'
 	done
 	first=$(printf '%s\n' "${@:3}" | sed -n 's/:high//p' | head -1)
-	like "$warnings" "^$first: [^"$'\n'"]*f has reached 80 %[^"$'\n'"]*
-300: [^"$'\n'"]*over capacity[^"$'\n'"]*"$'\n$' \
+	line='[^'$'\n'']*'
+	like "$warnings" "^$first: ${line}f has reached 80 %$line"$'\n'"300: ${line}over capacity$line"$'\n$' \
 		"$what: add says once that it is high, and that it is over"
 	keys $now 30 | xb add f --from - 2>$T/said >/dev/null
 	like "$(<$T/said)" "over capacity" "$what: over is said as long as keys go in"
