@@ -83,6 +83,9 @@ static void print_verified(const struct xbloom_measurement *m)
 	}
 }
 
+/* Of fewer the time says little: each call takes some, however little it asks. */
+#define PROBES_TIMED 1000000
+
 /* As --probes takes it: "161k", "17M". */
 static const char *probes_text(double n, char buf[HUMAN_TEXT])
 {
@@ -96,17 +99,20 @@ static const char *probes_text(double n, char buf[HUMAN_TEXT])
 /* Why the interval is wide, and what makes it narrower. */
 static void print_wide(const struct xbloom_measurement *m)
 {
-	double seconds = m->probes ? m->needed / (double)m->probes * m->seconds : INFINITY;
+	double seconds = m->probes ? m->needed / (double)m->probes * m->seconds : 0;
 	char needed[HUMAN_TEXT];
 
 	printf("  note       the interval is wider than a tenth of the rate: ");
 	if (m->exhausted)
 		printf("there are no more keys of this shape\n");
-	else if (seconds <= SECONDS_MAX)
+	else if (m->needed > (double)COUNT_MAX ||
+		 (m->probes >= PROBES_TIMED && seconds > SECONDS_MAX))
+		printf("a day would not be enough for a rate so low\n");
+	else if (m->probes < PROBES_TIMED)
+		printf("--probes %s would make it narrower\n", probes_text(m->needed, needed));
+	else
 		printf("--probes %s, some %.0f s, would make it narrower\n",
 		       probes_text(m->needed, needed), ceil(seconds));
-	else
-		printf("a day would not be enough for a rate so low\n");
 }
 
 static void print_disagreement(const struct xbloom_measurement *m)

@@ -213,9 +213,9 @@ static void print_traffic(const struct picture *p)
 		printf("  traffic   absent share %.2f %% of %s packets asked\n",
 		       p->live.absent_share * 100, human_count(p->live.asked, packets));
 	if (p->live.ceremony)
-		printf("            %sonly %.2f %% of the packets asked are absent: the filter "
-		       "saves\n"
-		       "            almost nothing here (below %.0f %%)%s\n",
+		printf("            %sonly %.2f %% of the packets asked are absent: below %.0f %% "
+		       "a Bloom\n"
+		       "            filter gains little over an exact look-up of each%s\n",
 		       loud(), p->live.absent_share * 100, XBLOOM_CEREMONY_SHARE * 100,
 		       colour_off());
 	for (r = 0; r < XBLOOM_REASONS; r++)

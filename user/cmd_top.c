@@ -553,7 +553,9 @@ static int watch(struct top *top, const sigset_t *waiting, struct xbloom_error *
 				return ret;
 		}
 		schedule(top);
-		top_view_draw(&top->model, &top->ui);
+		/* Who waits in a write cannot be ended. What is left out is drawn the next time. */
+		if (top_view_can_draw(0))
+			top_view_draw(&top->model, &top->ui);
 		wait_for_something(top, waiting);
 	}
 	return 0;

@@ -79,6 +79,7 @@ struct watch {
 	uint64_t inserted;
 	double predicted;
 	uint32_t sample; /* one in so many */
+	bool biased;	 /* by the rules as they are now, see is_biased() */
 
 	/* Of this interval. */
 	struct xbloom_distinct_set keys;
@@ -89,6 +90,7 @@ struct watch {
 	double first;		   /* the rate predicted at its begin */
 	double low, high;	   /* the rates predicted since */
 	bool bits_changed, truth_changed;
+	bool was_biased; /* at some moment of it */
 
 	/* Since the bits or the truth last changed. */
 	struct xbloom_distinct_set total;
@@ -415,11 +417,38 @@ static int follow_rebuild(struct watch *w, struct xbloom_error *err)
 	return 0;
 }
 
+/*
+ * Whether the answer to a key has a say in how often the key is sampled. A sender who is dropped sends
+ * less than one who gets through, or more; where not every packet is sampled, the keys of the one are
+ * then met more seldom. In shadow all pass, and with an exact map all that are not listed.
+ */
+static bool is_biased(const struct xbloom_rules *rules)
+{
+	return !rules->shadow && !rules->confirm && rules->sample > 1;
+}
+
+static void notice_bias(struct watch *w, const struct xbloom_rules *rules)
+{
+	bool biased = is_biased(rules);
+
+	if (biased && !w->biased)
+		say("%s drops by its answers, so that who is answered maybe is not sampled as "
+		    "often "
+		    "as others: nothing is judged, unless it is in shadow, has an exact map, or "
+		    "is sampled 1/1",
+		    w->req->name);
+	if (!biased && w->biased)
+		start_total(w);
+	w->biased = biased;
+	w->was_biased |= biased;
+}
+
 static void notice_sampling(struct watch *w)
 {
 	struct xbloom_rules rules;
 
 	xbloom_rules(w->f, &rules);
+	notice_bias(w, &rules);
 	if (!rules.sample && w->sample)
 		say("sampling of %s was turned off: nothing is measured until xdp-bloom set %s "
 		    "--sample 1/%u",
@@ -517,10 +546,12 @@ static int make_line(struct watch *w, struct watch_line *line, struct xbloom_sta
 	count(w, &w->total, false, &line->total);
 	judge(&line->keys, w->low, w->high);
 	judge(&line->total, w->predicted, w->predicted);
-	if (lists_are_stale(w)) {
-		line->stale = true;
-		line->keys.judgement = line->total.judgement = XBLOOM_TOO_FEW;
-	}
+	line->stale = lists_are_stale(w);
+	line->biased = w->was_biased;
+	if (line->stale || line->biased)
+		line->keys.judgement = XBLOOM_NOT_JUDGED;
+	if (line->stale || w->biased)
+		line->total.judgement = XBLOOM_NOT_JUDGED;
 	w->verdict = line->total.judgement;
 	return 0;
 }
@@ -533,6 +564,7 @@ static void start_interval(struct watch *w, const struct xbloom_stats *stats)
 	w->n_samples = w->n_maybe = w->n_false = w->n_missing = 0;
 	w->first = w->low = w->high = w->predicted;
 	w->bits_changed = w->truth_changed = false;
+	w->was_biased = w->biased;
 	xbloom_distinct_clear(&w->keys);
 }
 

@@ -435,8 +435,11 @@ int xbloom_scratch(const struct xbloom_geometry *g, uint64_t capacity, uint32_t 
 
 void xbloom_clear(struct xbloom *f)
 {
+	if (f->dir_fd >= 0)
+		return;
 	memset(f->blocks, 0, f->geometry.blocks * XBLOOM_BLOCK_BYTES);
 	f->meta->inserted = 0;
+	f->meta->journal.open = 0;
 }
 
 /* ---- open ---- */
@@ -578,6 +581,9 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	if (p->extras & XBLOOM_CONFIRM &&
 	    !is_exact_map(f->fd[XBLOOM_PIN_CONFIRM], xbloom_key_width(p->fields)))
 		return damaged(f->name, "confirm", err);
+	if (f->fd[XBLOOM_PIN_SAMPLES] >= 0 &&
+	    !map_is(f->fd[XBLOOM_PIN_SAMPLES], BPF_MAP_TYPE_RINGBUF, 0, XBLOOM_SAMPLES_BYTES))
+		return damaged(f->name, "samples", err);
 	return 0;
 }
 

@@ -120,6 +120,10 @@ const char *xbloom_alarm_after(const struct xbloom *f, uint64_t more)
 
 int xbloom_set_alarm(struct xbloom *f, unsigned int percent, struct xbloom_error *err)
 {
+	int ret = xbloom_check_writable(f, err);
+
+	if (ret)
+		return ret;
 	if (percent < 1 || percent > 100)
 		return xbloom_fail(err, -EINVAL, "an alarm at %u %% is not between 1 and 100 %%",
 				   percent);

@@ -18,11 +18,12 @@
 
 /*
  * A writer can be killed between any two instructions, but what it did before stays done. So all
- * that is needed is that the compiler leaves the order of the stores as it is written.
+ * that is needed for that is that the compiler leaves the order of the stores as it is written; that
+ * other CPUs see them so, readers need, who wait for no lock.
  */
 static void in_this_order(void)
 {
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 #define STORE(to, value) __atomic_store_n(&(to), value, __ATOMIC_RELAXED)
@@ -187,10 +188,21 @@ int xbloom_fill(struct xbloom *f, const struct xbloom_hashes *hashes,
 	return ret;
 }
 
-bool xbloom_add(struct xbloom *f, uint64_t hash)
+int xbloom_check_writable(const struct xbloom *f, struct xbloom_error *err)
 {
-	bool changed = insert(f, hash);
+	return f->writable ? 0
+			   : xbloom_fail(err, -EBADF, "filter %s was opened for reading", f->name);
+}
 
+int xbloom_add(struct xbloom *f, uint64_t hash)
+{
+	int changed;
+
+	if (!f->writable)
+		return -EBADF;
+	if (f->fd[XBLOOM_PIN_CONFIRM] >= 0)
+		return -EINVAL;
+	changed = insert(f, hash);
 	publish();
 	return changed;
 }
@@ -198,10 +210,12 @@ bool xbloom_add(struct xbloom *f, uint64_t hash)
 int xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 		   const struct xbloom_options *opts, uint64_t *changed, struct xbloom_error *err)
 {
+	int ret = xbloom_check_writable(f, err);
 	size_t i;
-	int ret;
 
 	*changed = 0;
+	if (ret)
+		return ret;
 	if (f->fd[XBLOOM_PIN_CONFIRM] >= 0) {
 		/* First, or a packet could meet the bits of a key and be refuted. */
 		ret = check_words(f, hashes, err);

@@ -160,6 +160,9 @@ void xbloom_rules_to_params(const struct xbloom_rules *rules, struct xbloom_para
 int xbloom_make_array(enum bpf_map_type type, const char *map_name, uint32_t value_size,
 		      uint64_t entries, uint32_t flags, struct xbloom_error *err);
 
+/* -EBADF: f was not opened for writing. */
+int xbloom_check_writable(const struct xbloom *f, struct xbloom_error *err);
+
 /* ---- insert.c ---- */
 
 /* Finish the insert that a writer died in. */
@@ -169,6 +172,9 @@ int xbloom_fill(struct xbloom *f, const struct xbloom_hashes *hashes,
 		const struct xbloom_options *opts, struct xbloom_error *err);
 
 /* ---- stats.c ---- */
+
+/* The CPUs that there could be, each with its own copy of a per-CPU map's values. */
+int xbloom_count_cpus(unsigned int *cpus, struct xbloom_error *err);
 
 /* The counters in a per-CPU map, summed. */
 int xbloom_stats_sum(int fd, struct xbloom_stats *stats, struct xbloom_error *err);

@@ -22,6 +22,8 @@ enum xbloom_judgement {
 	 * better than it says would not be noticed. One that is worse would be.
 	 */
 	XBLOOM_TOO_FEW,
+	/* For who counts: what was counted are no trials of this rate. Never returned below. */
+	XBLOOM_NOT_JUDGED,
 };
 
 /*

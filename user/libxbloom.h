@@ -267,13 +267,15 @@ uint64_t xbloom_hash(const struct xbloom *f, const struct xbloom_flow *flow);
 bool xbloom_test(const struct xbloom *f, uint64_t hash);
 
 /*
- * Insert; needs XBLOOM_OPEN_WRITE and a filter without an exact map. From the return on, no packet
- * with the key is called absent. Returns whether a bit changed, and counts it if so.
+ * Insert, into a filter without an exact map. From the return on, no packet with the key is called
+ * absent. 1: a bit changed, which was counted; 0: none did. -EINVAL: f has an exact map, and needs
+ * xbloom_add_all(); -EBADF: it was not opened with XBLOOM_OPEN_WRITE.
  */
-bool xbloom_add(struct xbloom *f, uint64_t hash);
+int xbloom_add(struct xbloom *f, uint64_t hash);
 /*
  * All of them, into the exact map as well where there is one (hashes have words then: -EINVAL).
  * *changed: how many changed a bit. -ENOSPC: the exact map has not room for all; nothing was put in.
+ * -EBADF: f was not opened with XBLOOM_OPEN_WRITE; the same below.
  */
 int xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 		   const struct xbloom_options *opts, uint64_t *changed, struct xbloom_error *err);
@@ -373,7 +375,7 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 int xbloom_scratch(const struct xbloom_geometry *g, uint64_t capacity, uint32_t fields,
 		   const struct xbloom_hash_key *key, struct xbloom **out,
 		   struct xbloom_error *err);
-/* Empty a scratch filter. */
+/* Empty a scratch filter; does nothing to any other. */
 void xbloom_clear(struct xbloom *f);
 
 /* ---- asking the program in the kernel (probe.c) ---- */
@@ -466,7 +468,7 @@ struct xbloom_measurement {
 	double fp_measured;
 	double ci_low, ci_high; /* 95 %, Wilson */
 	double fp_predicted;	/* of the bits; the mean of before and after */
-	bool agree;		/* fp_predicted lies in the interval */
+	bool agree;		/* the interval meets what was predicted before and after */
 	bool narrow;		/* the interval is as narrow as XBLOOM_MEASURE_WIDTH */
 	double needed;		/* probes that make it so, by fp_predicted */
 	bool exhausted;		/* there are no more keys of this shape to ask for */

@@ -233,7 +233,8 @@ int xbloom_measure(const struct xbloom *f, const struct xbloom_measure_options *
 	};
 	xbloom_gauge(f, &before);
 	if (!before.ones) {
-		*out = (struct xbloom_measurement){ .empty = true, .agree = true, .narrow = true };
+		out->ci_high = 0;
+		out->empty = out->agree = out->narrow = true;
 		return 0;
 	}
 	if (!seed) {

@@ -252,26 +252,12 @@ static uint64_t most_that_fit(uint64_t low, uint64_t high, uint64_t max_bytes, u
 	return low;
 }
 
-static int count_cpus(unsigned int *cpus, struct xbloom_error *err)
-{
-	struct xbloom_libbpf_log log;
-	int n;
-
-	xbloom_libbpf_listen(&log);
-	n = libbpf_num_possible_cpus();
-	xbloom_libbpf_ignore(&log);
-	if (n < 0)
-		return xbloom_fail_errno(err, n, "cannot count the CPUs");
-	*cpus = (unsigned int)n;
-	return 0;
-}
-
 int xbloom_plan_exact(struct xbloom_size *size, uint32_t fields, uint64_t max_bytes,
 		      struct xbloom_error *err)
 {
 	uint64_t room, least, items = size->items;
 	unsigned int cpus;
-	int ret = count_cpus(&cpus, err);
+	int ret = xbloom_count_cpus(&cpus, err);
 
 	if (ret)
 		return ret;

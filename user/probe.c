@@ -171,6 +171,21 @@ static int on_sample(void *ctx, void *data, size_t size)
 	return size == sizeof(struct xbloom_sample) ? p->fn(p->ctx, data) : -EIO;
 }
 
+static int map_ring(struct xbloom_prober *p, struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	int ret = 0;
+
+	xbloom_libbpf_listen(&log);
+	p->ring = ring_buffer__new(p->samples, on_sample, p, NULL);
+	if (!p->ring)
+		ret = -errno;
+	xbloom_libbpf_ignore(&log);
+	return ret ? xbloom_fail(err, ret, "cannot map a ring buffer of %u MiB to measure with: %s",
+				 RING_BYTES >> 20, strerror(-ret))
+		   : 0;
+}
+
 static int make_own_maps(struct xbloom_prober *p, bool told, struct xbloom_error *err)
 {
 	p->stats = xbloom_make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
@@ -181,9 +196,11 @@ static int make_own_maps(struct xbloom_prober *p, bool told, struct xbloom_error
 		return 0;
 	p->samples = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "xbloom_samples", 0, 0, RING_BYTES, NULL);
 	if (p->samples < 0)
-		return xbloom_fail_errno(err, -errno, "cannot make a ring buffer");
-	p->ring = ring_buffer__new(p->samples, on_sample, p, NULL);
-	return p->ring ? 0 : xbloom_fail_errno(err, -errno, "cannot map a ring buffer");
+		return xbloom_fail(err, -errno,
+				   "cannot make a ring buffer of %u MiB to measure "
+				   "with: %s",
+				   RING_BYTES >> 20, strerror(errno));
+	return map_ring(p, err);
 }
 
 int xbloom_prober_open(const struct xbloom *f, const struct xbloom_prober_options *options,

@@ -113,7 +113,8 @@ void xbloom_wilson(uint64_t hits, uint64_t n, double *low, double *high)
 		 WILSON_Z * sqrt(p * (1 - p) / (double)n + z2 / 4 / (double)n / (double)n)) /
 		(1 + z2 / (double)n);
 	*low = p * p / (1 + z2 / (double)n) / upper;
-	if (upper < 1)
+	/* Of n in n it is exactly 1, which the rounding of the above would miss by a hair. */
+	if (hits < n && upper < 1)
 		*high = upper;
 }
 

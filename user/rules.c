@@ -140,8 +140,10 @@ int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct 
 	struct xbloom_meta *m = f->meta;
 	AUTO_CLOSE int prog = -1;
 	uint32_t id;
-	int ret;
+	int ret = xbloom_check_writable(f, err);
 
+	if (ret)
+		return ret;
 	if (rules->fields != m->params.fields ||
 	    rules->confirm != !!(m->params.extras & XBLOOM_CONFIRM))
 		return xbloom_fail(err, -EINVAL,

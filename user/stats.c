@@ -12,17 +12,32 @@
 
 #include "internal.h"
 
+int xbloom_count_cpus(unsigned int *cpus, struct xbloom_error *err)
+{
+	struct xbloom_libbpf_log log;
+	int n;
+
+	xbloom_libbpf_listen(&log);
+	n = libbpf_num_possible_cpus();
+	xbloom_libbpf_ignore(&log);
+	if (n < 0)
+		return xbloom_fail_errno(err, n, "cannot count the CPUs");
+	*cpus = (unsigned int)n;
+	return 0;
+}
+
 int xbloom_stats_sum(int fd, struct xbloom_stats *stats, struct xbloom_error *err)
 {
 	AUTO_FREE struct xbloom_stats *cpus = NULL;
-	int cpu, n = libbpf_num_possible_cpus();
+	unsigned int cpu, n;
 	uint32_t zero = 0;
 	size_t i;
+	int ret = xbloom_count_cpus(&n, err);
 
 	memset(stats, 0, sizeof(*stats));
-	if (n < 0)
-		return xbloom_fail_errno(err, n, "cannot count the CPUs");
-	cpus = calloc((size_t)n, sizeof(*cpus));
+	if (ret)
+		return ret;
+	cpus = calloc(n, sizeof(*cpus));
 	if (!cpus)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
 	if (bpf_map_lookup_elem(fd, &zero, cpus))

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -134,8 +135,26 @@ int top_view_open(struct xbloom_error *err)
 	return 0;
 }
 
+bool top_view_can_draw(int timeout_ms)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	return poll(&out, 1, timeout_ms) > 0;
+}
+
+/* How long the end waits for a terminal that takes nothing, as after Ctrl-S or behind a dead line. */
+#define CLOSE_WAIT_MS 1000
+
 void top_view_close(void)
 {
+	/* Who stopped it by Ctrl-S wants the shell back now. On alone undoes only an off. */
+	tcflow(STDOUT_FILENO, TCOOFF);
+	tcflow(STDOUT_FILENO, TCOON);
+	if (!top_view_can_draw(CLOSE_WAIT_MS)) {
+		if (rescue.ready)
+			tcsetattr(STDIN_FILENO, TCSANOW, &rescue.settings);
+		return;
+	}
 	/* Where the terminal has one screen only, the shell goes on at the bottom of it. */
 	move(LINES - 1, 0);
 	clrtoeol();
@@ -690,7 +709,7 @@ static void add_live(struct info *info, const struct top_filter *t)
 			percent_text(absent, text));
 	if (t->rates.live.ceremony) {
 		line->attributes = warning_attributes();
-		snprintf(line->tail, sizeof(line->tail), ": it saves almost nothing here");
+		snprintf(line->tail, sizeof(line->tail), ": it gains little here");
 	}
 }
 

@@ -40,6 +40,8 @@ enum top_key {
 
 /* Take the terminal on stdin and stdout. -ENOTSUP: it cannot do what is needed, and err says so. */
 int top_view_open(struct xbloom_error *err);
+/* Whether the terminal takes what is drawn, within so many milliseconds. */
+bool top_view_can_draw(int timeout_ms);
 /* Give it back as it was. */
 void top_view_close(void);
 /* The same from the handler of a signal that means a crash; does nothing when it was given back. */

@@ -35,8 +35,9 @@ static void add_measured(struct json_object *o, const struct watch_rate *m)
 
 static struct json_object *judgement_json(enum xbloom_judgement judgement)
 {
-	return judgement == XBLOOM_TOO_FEW ? NULL
-					   : json_object_new_boolean(judgement == XBLOOM_AGREE);
+	if (judgement == XBLOOM_TOO_FEW || judgement == XBLOOM_NOT_JUDGED)
+		return NULL;
+	return json_object_new_boolean(judgement == XBLOOM_AGREE);
 }
 
 void watch_line_json(const struct watch_line *line)
@@ -54,6 +55,7 @@ void watch_line_json(const struct watch_line *line)
 	json_add(o, "samples", json_u64(line->samples));
 	json_add(o, "lost", json_u64(line->lost));
 	json_add(o, "missing", json_u64(line->missing));
+	json_add(o, "biased", json_object_new_boolean(line->biased));
 	add_measured(o, &line->keys);
 	json_add(o, "fp_predicted", json_number(line->fp_predicted));
 	json_add(o, "agree", judgement_json(line->keys.judgement));
@@ -75,6 +77,7 @@ static const char *judgement_text(enum xbloom_judgement judgement)
 		[XBLOOM_AGREE] = "agree",
 		[XBLOOM_DISAGREE] = "DISAGREE",
 		[XBLOOM_TOO_FEW] = "too few",
+		[XBLOOM_NOT_JUDGED] = "not judged",
 	};
 
 	return texts[judgement];

@@ -31,7 +31,8 @@ struct watch_line {
 	double fp_packets;	 /* the rate by packets; NAN: nothing is known of it */
 	struct watch_rate total; /* since the bits, or the truth, last changed: */
 	time_t since;
-	bool stale; /* a list is not what was read: nothing was judged */
+	bool stale;  /* a list is not what was read: nothing was judged */
+	bool biased; /* the answers had a say in what was sampled: nothing was judged */
 };
 
 void watch_line_json(const struct watch_line *line);

@@ -106,7 +106,7 @@ done
 measured f --probes 1000
 holds "a thousand probes are a thousand" 'm["probes"] == 1000 and not m["narrow"]'
 like "$(xb measure f --probes 1000)" \
-	'note +the interval is wider than a tenth of the rate: --probes [0-9]+k, some [0-9]+ s' \
+	'note +the interval is wider than a tenth of the rate: --probes [0-9]+k would make it narrower' \
 	"and it says how many would do"
 expect 0 "a filter that is hardly ever wrong" xb create rare --items 1000000 --fp 1e-6
 expect 0 "with a key" xb add rare 192.0.2.1
@@ -206,4 +206,12 @@ work "with an exact map" --confirm
 
 rm $BPFFS/xdp-bloom/f/stats
 refused "a damaged filter is not measured" damaged xb measure f
+
+# ---- when memory is short ----
+
+expect 0 "create" xb create short --from $T/both --confirm
+refused "no room for a ring buffer: one line, and what it was" 'ring buffer of 16 MiB' \
+	sh -c 'ulimit -v 60000; exec "$@"' sh "$XDP_BLOOM" measure short
+xb destroy short >/dev/null
+
 done_testing

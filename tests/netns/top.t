@@ -340,6 +340,15 @@ for signal in TERM INT HUP QUIT; do
 	kill -$signal "$(cat $T/pid)"
 	restored "SIG$signal" 0
 done
+# A terminal that was stopped takes nothing; whoever draws on it must not wait for ever.
+for signal in TERM HUP; do
+	start_top -- --interval 0.2
+	shows "SIG$signal, stopped by Ctrl-S: started" '^alpha '
+	press C-s
+	press h
+	kill -$signal "$(cat $T/pid)"
+	restored "SIG$signal, stopped by Ctrl-S" 0
+done
 # SEGV stands for them all: here the kernel sends it, elsewhere a wild pointer.
 for signal in SEGV ABRT; do
 	start_top --

@@ -242,6 +242,61 @@ static void the_map_of_another_shape_is_damage(void **state)
 	assert_int_equal(xbloom_destroy(FILTER, NULL, &error), 0);
 }
 
+/* What takes a key without its words cannot tell the exact map of it. */
+static void a_bare_hash_is_refused(void **state)
+{
+	struct xbloom *filter = exact_create(XBLOOM_SRC, false, EXACT_KEYS, NULL);
+
+	(void)state;
+	assert_int_equal(xbloom_add(filter, 1), -EINVAL);
+	assert_false(xbloom_test(filter, 1));
+	assert_int_equal(xbloom_inserted(filter), 0);
+	filter_destroy(filter);
+}
+
+/* A mapping for reading would end the process that writes to it. */
+static void what_was_opened_for_reading_is_not_written(void **state)
+{
+	struct xbloom_rules rules = packet_rules(XBLOOM_SRC, XBLOOM_POLICY_BLOCK, false);
+	struct xbloom *filter = filter_create(&rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS);
+	struct xbloom_hashes hashes = { 0 };
+	struct xbloom_error error = { "" };
+	struct xbloom *reader = NULL;
+	uint64_t changed;
+
+	(void)state;
+	assert_int_equal(xbloom_open(FILTER, 0, NULL, &reader, &error), 0);
+	assert_int_equal(xbloom_hashes_push(&hashes, 1, &error), 0);
+	assert_int_equal(xbloom_add(reader, 1), -EBADF);
+	assert_int_equal(xbloom_add_all(reader, &hashes, NULL, &changed, &error), -EBADF);
+	assert_int_equal(xbloom_set_rules(reader, &rules, &error), -EBADF);
+	assert_int_equal(xbloom_set_alarm(reader, 50, &error), -EBADF);
+	assert_non_null(strstr(error.text, "for reading"));
+	xbloom_add(filter, 2);
+	/* Not a scratch filter. */
+	xbloom_clear(filter);
+	assert_true(xbloom_test(filter, 2));
+	xbloom_hashes_free(&hashes);
+	xbloom_close(reader);
+	filter_destroy(filter);
+}
+
+static void samples_that_are_no_ring_buffer_are_damage(void **state)
+{
+	struct xbloom_rules rules = packet_rules(XBLOOM_SRC, XBLOOM_POLICY_BLOCK, false);
+	struct xbloom *filter = filter_create(&rules, XBLOOM_LAYOUT_SPLIT, SPARSE_ITEMS), *again;
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "array", 4, 4, 1, NULL);
+	struct xbloom_error error = { "" };
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(bpf_obj_pin(fd, FILTER_DIR "/samples"), 0);
+	close(fd);
+	assert_int_equal(xbloom_open(FILTER, 0, NULL, &again, &error), -EUCLEAN);
+	assert_non_null(strstr(error.text, "samples"));
+	filter_destroy(filter);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +306,9 @@ int main(void)
 		cmocka_unit_test(a_long_list_with_duplicates_is_all_there),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(the_map_of_another_shape_is_damage),
+		cmocka_unit_test(a_bare_hash_is_refused),
+		cmocka_unit_test(what_was_opened_for_reading_is_not_written),
+		cmocka_unit_test(samples_that_are_no_ring_buffer_are_damage),
 	};
 
 	packet_isolate();

@@ -673,8 +673,11 @@ static void a_budget_of_time_ends_it(void **state)
 
 static void empty_and_full_filters_can_be_measured(void **state)
 {
-	struct xbloom *filter = scratch(XBLOOM_LAYOUT_CLASSIC, XBLOOM_SRC, 1000, 10);
+	static const uint64_t probes[] = { 28, 2000, 10000 };
+	/* 10,240 bits: whole blocks, so that there are no bits beyond the last to be set. */
+	struct xbloom *filter = scratch(XBLOOM_LAYOUT_CLASSIC, XBLOOM_SRC, 1024, 10);
 	struct xbloom_measurement m;
+	size_t i;
 
 	(void)state;
 	m = measure(filter, (struct xbloom_measure_options){ 0 });
@@ -682,11 +685,16 @@ static void empty_and_full_filters_can_be_measured(void **state)
 	assert_true(m.agree);
 	assert_int_equal(m.probes, 0);
 	memset(filter->blocks, 0xff, filter->geometry.blocks * XBLOOM_BLOCK_BYTES);
-	m = measure(filter, (struct xbloom_measure_options){ .probes = 10000 });
-	assert_false(m.empty);
-	assert_int_equal(m.false_positives, m.probes);
-	assert_true(m.fp_measured == 1);
-	assert_true(m.ci_high == 1);
+	/* 28 is one of the numbers of which a rounded interval would end below 1. */
+	for (i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
+		m = measure(filter, (struct xbloom_measure_options){ .probes = probes[i] });
+		assert_false(m.empty);
+		assert_int_equal(m.false_positives, probes[i]);
+		assert_true(m.fp_measured == 1);
+		assert_true(m.ci_high == 1);
+		assert_true(m.fp_predicted == 1);
+		assert_true(m.agree);
+	}
 	xbloom_close(filter);
 }
 
