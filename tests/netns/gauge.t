@@ -156,6 +156,9 @@ like "$OUT" "sample 1/1,000" "set says so"
 is "$(field f sample) $(field f samples) $(field f samples_lost)" "1000 0 0" "show, too"
 expect 0 "set --sample 1/1k --alarm 70" xb set f --sample 1/1k --alarm 70
 is "$(field f sample) $(field f alarm_percent)" "1000 70" "both at once"
+expect 0 "set --sample 1/1.001k" xb set f --sample 1/1.001k
+is "$(field f sample)" 1001 "a decimal fraction of a thousand is whole"
+expect 0 "set --sample 1/1k" xb set f --sample 1/1k
 for bad in 0 1/0 2/3 1/1.5 1/-1 1 1/ 1/x 1000 1/1000000001 /1 "" on 1/2/3 " 1/2"; do
 	refused "set --sample ${bad@Q}" "sample.*1/1000" xb set f --sample "$bad"
 done
