@@ -113,7 +113,7 @@ for n, r in rows:
     coins = math.sqrt(r["fp_predicted"] * (1 - r["fp_predicted"]) / lab["absent"] / 20)
     result(0.19 < (error / coins) ** 2 < 8, what + ": the seeds differ as they should",
            "variance %.2f of a coin's" % (error / coins) ** 2)
-# "each one more per key takes about a third off the rate"
+# "each one more a key takes about a third off the rate"
 for layout in "classic", "split":
     rates = [r["fp_predicted"] for n, r in rows if n == 2 and r["layout"] == layout]
     off = [1 - (b / a) ** (1 / 4) for a, b in zip(rates, rates[1:])]
