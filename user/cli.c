@@ -244,17 +244,25 @@ static bool plain_number(const char *text, double *out, char **end)
 /* Decimal fractions of a thousand are not binary ones: 1.001k is 1000.9999... */
 #define ROUNDING 1e-9
 
-bool parse_count(const char *what, const char *text, uint64_t max, uint64_t *out)
+static bool whole_number(const char *text, double *out)
 {
 	double n, factor;
 	char *end;
 
-	if (!plain_number(text, &n, &end) || !suffix_factor(end, &factor) ||
-	    fabs(n * factor - round(n * factor)) > (factor > 1 ? n * ROUNDING : 0)) {
+	if (!plain_number(text, &n, &end) || !suffix_factor(end, &factor))
+		return false;
+	*out = round(n * factor);
+	return !(fabs(n * factor - *out) > (factor > 1 ? n * ROUNDING : 0));
+}
+
+bool parse_count(const char *what, const char *text, uint64_t max, uint64_t *out)
+{
+	double n;
+
+	if (!whole_number(text, &n)) {
 		fail("%s '%s' is not a whole number (with k, M or G if you like)", what, text);
 		return false;
 	}
-	n = round(n * factor);
 	if (n < 1 || n > (double)max) {
 		fail("%s '%s' is not between 1 and %llu", what, text, (unsigned long long)max);
 		return false;
@@ -387,19 +395,14 @@ bool parse_alarm(const char *text, unsigned int *percent)
 
 bool parse_sample(const char *text, uint32_t *sample)
 {
-	double n, factor;
-	char *end;
+	double n;
 
 	*sample = 0;
 	if (!strcmp(text, "off"))
 		return true;
-	if (!strncmp(text, "1/", 2) && plain_number(text + 2, &n, &end) &&
-	    suffix_factor(end, &factor)) {
-		n *= factor;
-		if (n == round(n) && n >= 1 && n <= SAMPLE_MAX) {
-			*sample = (uint32_t)n;
-			return true;
-		}
+	if (!strncmp(text, "1/", 2) && whole_number(text + 2, &n) && n >= 1 && n <= SAMPLE_MAX) {
+		*sample = (uint32_t)n;
+		return true;
 	}
 	fail("--sample '%s' is neither off nor 1/N: write 1/1000 for one packet in a thousand, N "
 	     "from 1 to %u",

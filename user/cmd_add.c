@@ -8,11 +8,19 @@
 #include <string.h>
 
 #include "cli.h"
+#include "rates.h"
 
 static const struct option options[] = {
 	{ "strict", no_argument, NULL, OPT_KEYS_STRICT },
 	KEY_OPTIONS,
 };
+
+/* As `show` has it. */
+static double percent_now(const struct xbloom *f)
+{
+	return load_percent(xbloom_load(f), xbloom_alarm(f), xbloom_meta(f)->alarm_percent,
+			    LOAD_TENTHS);
+}
 
 static void print_added(const struct xbloom *f, uint64_t distinct, uint64_t changed)
 {
@@ -21,7 +29,7 @@ static void print_added(const struct xbloom *f, uint64_t distinct, uint64_t chan
 
 	printf("%s: %s key%s, %s of them new; load %.1f %% of %s\n", m->name,
 	       human_count(distinct, keys), distinct == 1 ? "" : "s", human_count(changed, news),
-	       xbloom_load(f) * 100, human_count(m->capacity, capacity));
+	       percent_now(f), human_count(m->capacity, capacity));
 }
 
 static void print_added_json(const struct xbloom *f, uint64_t given, uint64_t distinct,
@@ -57,7 +65,7 @@ static void warn_when_crossed(const struct xbloom *f, const char *before, uint64
 		say("filter %s is over capacity: %.1f %% of the %llu keys it was sized for; at "
 		    "this load its "
 		    "error rate is %s, its target %s",
-		    m->name, load * 100, (unsigned long long)m->capacity,
+		    m->name, percent_now(f), (unsigned long long)m->capacity,
 		    human_rate(
 			    xbloom_rate(xbloom_geometry(f), (uint64_t)(load * (double)m->capacity)),
 			    rate),

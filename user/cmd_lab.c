@@ -56,7 +56,7 @@ static void print_heading(const struct lab *lab, enum lab_experiment experiment)
 		       human_count(c[0].false_negatives + c[1].false_negatives, lost));
 		break;
 	case LAB_BITS:
-		puts("2 Bits are the price: each one more per key takes over a third off the rate");
+		puts("2 Bits are the price: each one more a key takes about a third off the rate");
 		break;
 	case LAB_HASHES:
 		puts("3 The best k is a minimum: too few hashes lose, and so do too many");

@@ -17,8 +17,15 @@ static const struct option options[] = {
 	COMMON_OPTIONS,
 };
 
+/* Digits of a rate that is hardly known, and the most, which are those of JSON. */
+#define DIGITS 3
+#define DIGITS_MAX 9
+
 /* Longer is no measurement but a load. */
 #define SECONDS_MAX 86400
+
+/* Of fewer probes the time is that of getting ready, and says nothing of more. */
+#define TIMED_MIN 100000
 
 struct request {
 	const char *name;
@@ -83,9 +90,6 @@ static void print_verified(const struct xbloom_measurement *m)
 	}
 }
 
-/* Of fewer the time says little: each call takes some, however little it asks. */
-#define PROBES_TIMED 1000000
-
 /* As --probes takes it: "161k", "17M". */
 static const char *probes_text(double n, char buf[HUMAN_TEXT])
 {
@@ -105,21 +109,39 @@ static void print_wide(const struct xbloom_measurement *m)
 	printf("  note       the interval is wider than a tenth of the rate: ");
 	if (m->exhausted)
 		printf("there are no more keys of this shape\n");
-	else if (m->needed > (double)COUNT_MAX ||
-		 (m->probes >= PROBES_TIMED && seconds > SECONDS_MAX))
+	else if (m->needed > (double)COUNT_MAX || (m->probes >= TIMED_MIN && seconds > SECONDS_MAX))
 		printf("a day would not be enough for a rate so low\n");
-	else if (m->probes < PROBES_TIMED)
+	else if (m->probes < TIMED_MIN)
 		printf("--probes %s would make it narrower\n", probes_text(m->needed, needed));
 	else
 		printf("--probes %s, some %.0f s, would make it narrower\n",
 		       probes_text(m->needed, needed), ceil(seconds));
 }
 
+/* Keys called absent are not looked up, so that a list with too many keys hides false positives. */
+static const char *reason(const struct xbloom_measurement *m)
+{
+	if (m->verified != XBLOOM_BY_LIST)
+		return "one of the two rates is wrong: report it";
+	return m->fp_measured > m->fp_predicted ? "the filter holds keys that are not in the list"
+						: "the list has keys that are not in the filter";
+}
+
 static void print_disagreement(const struct xbloom_measurement *m)
 {
 	printf("  note       once in 20 that is chance, so measure again; if it stays so, %s\n",
-	       m->verified == XBLOOM_BY_LIST ? "the filter holds keys that are not in the list"
-					     : "one of the two rates is wrong: report it");
+	       reason(m));
+}
+
+/* Digits that tell a thirtieth of the interval, so that rounding moves next to nothing into it. */
+static const char *measured_rate(double rate, const struct xbloom_measurement *m,
+				 char buf[HUMAN_TEXT])
+{
+	double width = m->ci_high - m->ci_low;
+	int digits = width > 0 ? (int)round(log10(m->ci_high / width)) + DIGITS : DIGITS_MAX;
+
+	snprintf(buf, HUMAN_TEXT, "%.*g %%", digits < DIGITS_MAX ? digits : DIGITS_MAX, rate * 100);
+	return buf;
 }
 
 static void print_measured(const struct xbloom *f, const struct xbloom_measurement *m)
@@ -133,12 +155,12 @@ static void print_measured(const struct xbloom *f, const struct xbloom_measureme
 	}
 	printf("%s: %s\n", xbloom_meta(f)->name, m->agree ? "agree" : "disagree");
 	printf("  measured   %s of absent keys are called maybe: %s of %s, in %.1f s\n",
-	       human_rate(m->fp_measured, rate), human_count(m->false_positives, hits),
+	       measured_rate(m->fp_measured, m, rate), human_count(m->false_positives, hits),
 	       human_count(m->probes, probes), m->seconds);
 	printf("  interval   %s to %s: it holds the true rate in 95 of 100 measurements\n",
-	       human_rate(m->ci_low, low), human_rate(m->ci_high, high));
+	       measured_rate(m->ci_low, m, low), measured_rate(m->ci_high, m, high));
 	printf("  predicted  %s, from the bits as they are\n",
-	       human_rate(m->fp_predicted, predicted));
+	       measured_rate(m->fp_predicted, m, predicted));
 	print_verified(m);
 	if (!m->narrow)
 		print_wide(m);

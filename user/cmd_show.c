@@ -164,10 +164,11 @@ static void print_gauge(const struct xbloom *f, const struct xbloom_gauge *gauge
 	char target[HUMAN_TEXT], bar[BAR_TEXT];
 	const struct xbloom_meta *m = xbloom_meta(f);
 	const char *alarm = xbloom_alarm(f), *on = alarm_colour(alarm), *off = colour_off();
+	double percent = load_percent(gauge->load, alarm, m->alarm_percent, LOAD_TENTHS);
 
-	printf("  load      %s%s%s %.1f %%, %s%s%s", on,
-	       bar_text(gauge->load, m->alarm_percent, LOAD_CELLS, bar), off, gauge->load * 100, on,
-	       alarm, off);
+	printf("  load      %s%s%s %s%.1f %%, %s%s%s", on,
+	       bar_text(percent / 100, m->alarm_percent, LOAD_CELLS, bar), off,
+	       isfinite(gauge->estimated) ? "" : "more than ", percent, on, alarm, off);
 	if (!strcmp(alarm, "ok"))
 		printf(" below %u %%", m->alarm_percent);
 	printf("\n  keys      %s adds changed a bit, sized for %s\n",
@@ -326,6 +327,7 @@ static bool print_row(const char *name)
 	struct xbloom_gauge gauge;
 	struct xbloom_rules rules;
 	struct xbloom *f = NULL;
+	const char *alarm;
 	size_t i, n = 0;
 	int ret;
 
@@ -338,11 +340,13 @@ static bool print_row(const char *name)
 	}
 	xbloom_gauge(f, &gauge);
 	xbloom_rules(f, &rules);
+	alarm = xbloom_alarm(f);
 	printf("%-11s %-6s %-9s %11s %10s %9s %3.0f %% %s%-4s%s", name, policy_name(rules.policy),
 	       xbloom_fields_text(rules.fields, fields), human_count(xbloom_inserted(f), inserted),
 	       human_bytes(xbloom_geometry(f)->blocks * XBLOOM_BLOCK_BYTES, bytes),
-	       human_rate(gauge.fp_predicted, rate), gauge.load * 100,
-	       alarm_colour(xbloom_alarm(f)), xbloom_alarm(f), colour_off());
+	       human_rate(gauge.fp_predicted, rate),
+	       load_percent(gauge.load, alarm, xbloom_meta(f)->alarm_percent, LOAD_WHOLE),
+	       alarm_colour(alarm), alarm, colour_off());
 	if (!xbloom_devices(f, &devices, &n, &err))
 		for (i = 0; i < n; i++)
 			printf(" %s%s", devices[i].name, devices[i].trial ? " (trial)" : "");

@@ -74,6 +74,11 @@ double xbloom_load(const struct xbloom *f)
 
 /* Standard deviations of doubt: 1 in 3 million. */
 #define DOUBT 5
+/*
+ * A count of rare events is further above its mean than below it: (z^2 - 1) / 6 more (Cornish and
+ * Fisher, 1938). 33 are expected, and 66 or more come once in 3 million, not 62.
+ */
+#define SKEW ((DOUBT * DOUBT - 1) / 6.0)
 /* As far as xbloom_distinct() follows a filter that fills. */
 #define CHANGES_MIN 1e-3
 
@@ -86,15 +91,18 @@ static double changes_at(const struct xbloom *f, double n)
 /*
  * The verdict on so many distinct keys, of which so many are certain. Each of the others was a coin
  * of its own, so their number has a variance of about itself; and an error of one in those that are
- * counted is one of 1 / (1 - rate) in the keys that are told from them.
+ * counted is one of 1 / (1 - rate) in the keys that are told from them. Where none is expected there
+ * is no doubt, and where less than one is, the alarm can be a key late.
  */
 static const char *alarm_at(const struct xbloom *f, double keys, double certain)
 {
 	double capacity = (double)f->meta->capacity;
-	double doubt = DOUBT * sqrt(fmax(0, keys - certain)) / changes_at(f, keys);
+	double told = fmax(0, keys - certain), changes = changes_at(f, keys);
+	double doubt = DOUBT * sqrt(told) / changes;
 
 	if (certain > capacity || keys - doubt > capacity)
 		return "over";
+	doubt += SKEW * fmin(told, 1) / changes;
 	return (keys + doubt) * 100 >= capacity * f->meta->alarm_percent ? "high" : "ok";
 }
 

@@ -480,7 +480,8 @@ struct xbloom_measurement {
 
 /*
  * Ask the program in the kernel for absent keys and compare with the prediction. -EDOM: the filter's
- * keys are so few that a drawn one may be listed: a truth is needed.
+ * keys are so few that a drawn one may be listed: a truth is needed. -ENODATA: the truth lists all
+ * keys of this shape.
  */
 int xbloom_measure(const struct xbloom *f, const struct xbloom_measure_options *options,
 		   struct xbloom_measurement *out, struct xbloom_error *err);

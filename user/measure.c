@@ -204,13 +204,18 @@ static int ask_enough(struct measuring *m, const struct xbloom_measure_options *
 		int ret;
 
 		out->seconds = now() - started;
-		if (left < 1 || out->seconds >= budget)
+		/* Some are asked for, however short the time: of none nothing can be said. */
+		if (left < 1 || (out->probes && out->seconds >= budget))
 			return 0;
 		tell(o, wanted, budget, out);
 		ret = ask(m, left < CHUNK ? (uint64_t)left : CHUNK, &got, err);
 		if (ret)
 			return ret;
 		out->exhausted = !got;
+		if (!got && !out->probes)
+			return xbloom_fail(err, -ENODATA,
+					   "every key of this shape is listed: none is absent that "
+					   "could be asked for");
 		if (!got)
 			return 0;
 		evaluate(m, out);

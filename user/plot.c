@@ -106,6 +106,26 @@ static bool check_name(const char *path)
 	return false;
 }
 
+/* A file can be made in its directory, and take its name. What changes later is found out later. */
+static bool check_place(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+	struct stat there;
+	int error = 0;
+
+	if (!directory)
+		error = ENOMEM;
+	else if (access(directory, W_OK | X_OK))
+		error = errno;
+	else if (!stat(path, &there) && S_ISDIR(there.st_mode))
+		error = EISDIR;
+	free(directory);
+	if (error)
+		fail("cannot write %s: %s", path, strerror(error));
+	return !error;
+}
+
 bool plot_check(const char *path)
 {
 	static char name[] = "gnuplot", version[] = "--version";
@@ -115,7 +135,7 @@ bool plot_check(const char *path)
 	pid_t child;
 	int fds[3], error;
 
-	if (!check_name(path))
+	if (!check_name(path) || !check_place(path))
 		return false;
 	null = fopen("/dev/null", "r+e");
 	if (!null) {

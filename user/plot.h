@@ -47,7 +47,7 @@ struct plot {
 	struct sigaction on_pipe;
 };
 
-/* Whether a picture can have this name, and gnuplot is there; if not, it is said. */
+/* Whether a picture can have this name and place, and gnuplot is there; if not, it is said. */
 bool plot_check(const char *path);
 
 /*

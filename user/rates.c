@@ -160,6 +160,17 @@ const char *percent_text(double rate, char buf[SI_TEXT])
 	return buf;
 }
 
+double load_percent(double load, const char *alarm, unsigned int alarm_percent, double step)
+{
+	double steps = round(load * 100 / step);
+
+	if (!strcmp(alarm, "ok"))
+		steps = fmin(steps, round(alarm_percent / step) - 1);
+	else if (!strcmp(alarm, "over"))
+		steps = fmax(steps, round(100 / step) + 1);
+	return steps * step;
+}
+
 const char *bar_text(double load, unsigned int alarm_percent, unsigned int cells,
 		     char buf[BAR_TEXT])
 {

@@ -58,6 +58,14 @@ const char *si_text(double x, char buf[SI_TEXT]);
 /* A rate in per cent, without the sign: "1.05", "2.3e-07"; at most seven characters. */
 const char *percent_text(double rate, char buf[SI_TEXT]);
 
+/*
+ * A load in percent, rounded to steps of so many, that does not contradict the alarm said beside it: what
+ * is ok does not round up to the level of the alarm, nor what is over down to 100.
+ */
+#define LOAD_TENTHS 0.1
+#define LOAD_WHOLE 1.0
+double load_percent(double load, const char *alarm, unsigned int alarm_percent, double step);
+
 #define BAR_CELLS_MAX 60u
 #define BAR_TEXT (BAR_CELLS_MAX + 4) /* two ends, a mark, and the terminating zero */
 /*

@@ -452,7 +452,8 @@ static void cell_text(const struct top_filter *t, const struct top_ui *ui, enum 
 		bar_text(t->load, t->alarm_percent, (unsigned int)(width - BAR_ENDS), cell);
 		break;
 	case COLUMN_LOAD:
-		snprintf(cell, LINE_TEXT, "%.0f", t->load * 100);
+		snprintf(cell, LINE_TEXT, "%.0f",
+			 load_percent(t->load, t->alarm, t->alarm_percent, LOAD_WHOLE));
 		break;
 	case COLUMN_PREDICTED:
 		snprintf(cell, LINE_TEXT, "%s",
@@ -638,6 +639,7 @@ static void add_what_it_is(struct info *info, const struct top_filter *t)
 static void add_load(struct info *info, const struct top_filter *t)
 {
 	char bar[BAR_TEXT], inserted[HUMAN_TEXT], capacity[HUMAN_TEXT];
+	double percent = load_percent(t->load, t->alarm, t->alarm_percent, LOAD_TENTHS);
 	int cells = COLS - LOAD_LINE_WITHOUT_BAR;
 	struct info_line *line;
 
@@ -646,7 +648,7 @@ static void add_load(struct info *info, const struct top_filter *t)
 	line = add_line(info, ALWAYS, "load      ");
 	line->attributes = alarm_attributes(t->alarm);
 	snprintf(line->tail, sizeof(line->tail), "%s %.1f %%, %s (high from %u %%)",
-		 bar_text(t->load, t->alarm_percent, (unsigned int)cells, bar), t->load * 100,
+		 bar_text(percent / 100, t->alarm_percent, (unsigned int)cells, bar), percent,
 		 t->alarm, t->alarm_percent);
 	add_line(info, USUALLY, "keys      %s adds changed a bit, sized for %s",
 		 human_count(t->inserted, inserted),

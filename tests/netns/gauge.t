@@ -69,7 +69,7 @@ check("end", (end == ">") == (float(percent) > 100))
 mark = cells.index("|")
 check("mark", mark == shown["alarm_percent"] * 40 // 100)
 cells = cells.replace("|", "")
-full = int(min(shown["load"], 1) * 40)
+full = int(min(float(percent) / 100, 1) * 40)
 check("fill", cells == "#" * full + "." * (40 - full))
 plain = text.replace(",", "")
 check("inserted in text", f"{shown['inserted']} adds" in plain)
@@ -156,6 +156,9 @@ like "$OUT" "sample 1/1,000" "set says so"
 is "$(field f sample) $(field f samples) $(field f samples_lost)" "1000 0 0" "show, too"
 expect 0 "set --sample 1/1k --alarm 70" xb set f --sample 1/1k --alarm 70
 is "$(field f sample) $(field f alarm_percent)" "1000 70" "both at once"
+expect 0 "set --sample 1/1.001k" xb set f --sample 1/1.001k
+is "$(field f sample)" 1001 "a decimal fraction of a thousand is whole"
+expect 0 "set --sample 1/1k" xb set f --sample 1/1k
 for bad in 0 1/0 2/3 1/1.5 1/-1 1 1/ 1/x 1000 1/1000000001 /1 "" on 1/2/3 " 1/2"; do
 	refused "set --sample ${bad@Q}" "sample.*1/1000" xb set f --sample "$bad"
 done
@@ -223,6 +226,23 @@ done
 is "$(on_terminal "" | without_colour)" "$(xb show)" "the list of all filters is the same, too"
 like "$(xb show)" $'\nf .* 110 % over' "and has load and alarm"
 ok "and fits in 80 columns" awk 'length > 80 { exit 1 }' <(xb show)
+expect 0 "destroy" xb destroy f
+
+# A rounded load does not contradict the word beside it.
+expect 0 "create" xb create f --items 10000 --fp 1e-9
+keys 0 7996 | xb add f --from - >$T/said
+like "$(<$T/said)" "load 79\.9 %" "79.96 % is not called 80.0 % where 80 % is high: by add"
+like "$(xb show f)" "\] 79\.9 %, ok below 80 %" "nor by show"
+like "$(xb show)" " 79 % ok" "nor in the list"
+keys 7996 2005 | xb add f --from - >$T/said 2>&1
+like "$(<$T/said)" "over capacity: 100\.1 %.*load 100\.1 %" "100.01 % is not called 100.0 %: by add"
+like "$(xb show f)" "> 100\.1 %, over" "nor by show"
+like "$(xb show)" " 101 % over" "nor in the list"
+expect 0 "destroy" xb destroy f
+expect 0 "create" xb create f --items 1000
+keys 0 100000 | xb add f --from - >/dev/null 2>&1
+is "$(field f estimated)" null "with every bit set nobody can tell how many keys came"
+like "$(xb show f)" "> more than [0-9.]+ %, over" "and show says so of the load"
 expect 0 "destroy" xb destroy f
 
 # ---- does it earn its keep? ----

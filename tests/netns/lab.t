@@ -113,6 +113,11 @@ for n, r in rows:
     coins = math.sqrt(r["fp_predicted"] * (1 - r["fp_predicted"]) / lab["absent"] / 20)
     result(0.19 < (error / coins) ** 2 < 8, what + ": the seeds differ as they should",
            "variance %.2f of a coin's" % (error / coins) ** 2)
+# "each one more a key takes about a third off the rate"
+for layout in "classic", "split":
+    rates = [r["fp_predicted"] for n, r in rows if n == 2 and r["layout"] == layout]
+    off = [1 - (b / a) ** (1 / 4) for a, b in zip(rates, rates[1:])]
+    result(all(0.3 < o < 0.5 for o in off), layout + ": a bit takes about a third off", off)
 agreeing = sum(r["agree"] for n, r in rows)
 result(lab["agreeing"] == agreeing and lab["agree"], "nearly all predictions lie in their interval",
        "%d of %d" % (agreeing, len(rows)))
@@ -228,6 +233,10 @@ refused "--seed without a value" "seed" lab --seed
 refused "an argument" "'stray'" lab stray
 refused "an unknown option" "fast" lab --fast
 refused "--plot of something else than SVG" "svg" lab --plot $T/lab.png
+refused "--plot where there is no directory: said before the long part" "No such file" \
+	lab --plot $T/nowhere/lab.svg
+mkdir $T/directory.svg
+refused "--plot in a directory's place" "directory.svg: Is a directory" lab --plot $T/directory.svg
 mkdir $T/bin
 refused "--plot without gnuplot: said before the long part" "gnuplot.*apt-get" \
 	env PATH=$T/bin "$XDP_BLOOM" lab --plot $T/other.svg

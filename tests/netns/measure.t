@@ -106,12 +106,19 @@ done
 measured f --probes 1000
 holds "a thousand probes are a thousand" 'm["probes"] == 1000 and not m["narrow"]'
 like "$(xb measure f --probes 1000)" \
-	'note +the interval is wider than a tenth of the rate: --probes [0-9]+k would make it narrower' \
-	"and it says how many would do"
+	'note +the interval is wider than a tenth of the rate: --probes [0-9]+k would make' \
+	"and it says how many would do, not how long so few tell that they would take"
+like "$(xb measure f --probes 110k)" \
+	'note +the interval is wider than a tenth of the rate: --probes [0-9]+k, some [1-9] s' \
+	"of more it does"
 expect 0 "a filter that is hardly ever wrong" xb create rare --items 1000000 --fp 1e-6
 expect 0 "with a key" xb add rare 192.0.2.1
 measured rare --seconds 0.2
 holds "time ends it" '0.2 <= m["seconds"] < 5 and m["false_positives"] == 0 and m["agree"]'
+measured f --seconds 1e-9
+holds "however little time there is, it says nothing of no probe" \
+	'm["probes"] > 1000 and m["false_positives"] > 0'
+sound "no time"
 like "$(xb measure rare --seconds 0.2)" 'a day would not be enough' "and it says that more is no use"
 
 awk 'BEGIN { for (i = 0; i < 1000; i++) printf "192.0.2.1,198.51.100.1,%d,443,tcp\n", i }' >$T/flows
@@ -142,6 +149,12 @@ is "$(of_m listed) $(of_m probes)" "$PORTS $((65536 - PORTS))" "each port is dra
 is "$(of_m false_positives)" "$(xb test p --from $T/absent | grep -c ^maybe)" \
 	"and those that are wrong are the ones that asking for each key finds"
 sound "all ports"
+run xb measure p --from $T/all
+like "$RC $OUT" '^1 p: disagree.* 0 of .*the list has keys that are not in the filter' \
+	"a list that has too many keys: they disagree, and it says why"
+expect 0 "a filter of all ports" xb create every --key dport --from $T/all
+refused "nothing absent is left to ask for" 'every key of this shape is listed' \
+	xb measure every --from $T/all
 expect 0 "one that is seldom wrong" xb create p2 --key dport --from $T/ports --fp 0.1%
 like "$(xb measure p2 --from $T/ports)" 'there are no more keys of this shape' \
 	"it says when there are not enough keys"
@@ -171,6 +184,19 @@ like "$OUT" "interval +[0-9.]+ % to [0-9.]+ %: .* 95 of 100" "its interval, and 
 like "$OUT" "predicted +[0-9.]+ %" "what was predicted"
 like "$OUT" 'verified +drawn from 2\^128 keys' "how that is known"
 is "$ERR" "" "and nothing else, where stderr is no terminal"
+
+# 2,000,000 probes of 2 % make an interval of a fiftieth of the rate: as text it must still be one that
+# tells where the prediction lies.
+xb measure split --probes 2M >$T/text
+ok "the text has digits enough for its answer" "$PYTHON" -c '
+import re, sys
+text = open(sys.argv[1]).read()
+low, high = map(float, re.search(r"interval +(\S+) % to (\S+) %", text).groups())
+predicted = float(re.search(r"predicted +(\S+) %", text)[1])
+for digits in re.findall(r"(?:measured|interval|to|predicted) +(\S+) %", text):
+    assert len(digits.replace(".", "").strip("0")) >= 3, digits
+assert high - low < 0.06 * high, text
+assert (low <= predicted <= high) == text.startswith("split: agree"), text' $T/text
 
 # ---- nothing is disturbed ----
 

@@ -327,6 +327,42 @@ static void bars_show_load_and_alarm(void **state)
 	assert_int_equal(strlen(bar_text(0.3, 50, BAR_CELLS_MAX, buf)), BAR_CELLS_MAX + 3);
 }
 
+static void a_load_does_not_contradict_its_alarm(void **state)
+{
+	static const struct {
+		double load;
+		const char *alarm;
+		unsigned int alarm_percent;
+		double tenths, whole;
+	} known[] = {
+		{ 0, "ok", 80, 0, 0 },
+		{ 0.1, "ok", 80, 10, 10 },
+		{ 0.79, "ok", 80, 79, 79 },
+		{ 0.7996, "ok", 80, 79.9, 79 },
+		{ 0.9999, "ok", 100, 99.9, 99 },
+		{ 0.009999, "ok", 1, 0.9, 0 },
+		/* High is early: it may well be below. */
+		{ 0.7991, "high", 80, 79.9, 80 },
+		{ 0.7996, "high", 80, 80, 80 },
+		{ 1.00001, "high", 80, 100, 100 },
+		{ 1.0007, "high", 80, 100.1, 100 },
+		{ 1.00001, "over", 80, 100.1, 101 },
+		{ 1.004, "over", 80, 100.4, 101 },
+		{ 3, "over", 80, 300, 300 },
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(known); i++) {
+		double load = known[i].load, tenths, whole;
+
+		tenths = load_percent(load, known[i].alarm, known[i].alarm_percent, LOAD_TENTHS);
+		whole = load_percent(load, known[i].alarm, known[i].alarm_percent, LOAD_WHOLE);
+		if (fabs(tenths - known[i].tenths) > 1e-9 || fabs(whole - known[i].whole) > 1e-9)
+			fail_msg("%g, %s: %.10g and %.10g", load, known[i].alarm, tenths, whole);
+	}
+}
+
 /* ---- costly work ---- */
 
 /* Given work that is always wanted, in pieces of any length, it takes no more than its share. */
@@ -371,6 +407,7 @@ int main(void)
 		cmocka_unit_test(any_number_fits_its_column_and_can_be_read_back),
 		cmocka_unit_test(rates_in_per_cent_fit_their_column),
 		cmocka_unit_test(bars_show_load_and_alarm),
+		cmocka_unit_test(a_load_does_not_contradict_its_alarm),
 		cmocka_unit_test(work_keeps_to_its_share),
 	};
 
