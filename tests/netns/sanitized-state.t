@@ -6,5 +6,6 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 story=${0##*/sanitized-}
+export SANITIZED=yes
 export XDP_BLOOM=${XDP_BLOOM_SAN:-$here/../../build/san/xdp-bloom}
 exec bash "$here/$story"
