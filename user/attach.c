@@ -638,8 +638,8 @@ static int attach_on_trial(struct xbloom *f, struct target *targets, size_t n,
 		.deadline_ns = boot_time_ns() + opts->try_seconds * NSEC_PER_SEC,
 	};
 	AUTO_CLOSE int cancel = -1;
-	AUTO_CLOSE int prog =
-		xbloom_load_try(f->fd[XBLOOM_PIN_SLOTS], f->fd[XBLOOM_PIN_STATS], t.deadline_ns, err);
+	AUTO_CLOSE int prog = xbloom_load_try(f->fd[XBLOOM_PIN_SLOTS], f->fd[XBLOOM_PIN_STATS],
+					      t.deadline_ns, err);
 	int ret;
 
 	if (prog < 0)

@@ -58,6 +58,8 @@ void xbloom_close(struct xbloom *f)
 		munmap(f->blocks, f->blocks_len);
 	if (f->meta)
 		munmap(f->meta, f->meta_len);
+	if (f->nets4)
+		munmap(f->nets4, f->nets4_len);
 	for (i = 0; i < XBLOOM_PINS; i++)
 		xbloom_close_fd(&f->fd[i]);
 	/* Last, as it lets the next writer in. */
@@ -86,13 +88,19 @@ static int map_all(struct xbloom *f, struct xbloom_error *err)
 				 (void **)&f->meta);
 	}
 	if (!ret && !f->blocks && f->geometry.blocks) {
-		if (f->geometry.blocks > (SIZE_MAX >> 1) / XBLOOM_BLOCK_BYTES)
+		if (f->geometry.blocks > (SIZE_MAX >> 1) / XBLOOM_BLOCK_BYTES / f->lives)
 			return xbloom_fail(err, -EFBIG,
 					   "filter %s is larger than this tool's address space",
 					   f->name);
-		f->blocks_len = page_round(f->geometry.blocks * XBLOOM_BLOCK_BYTES);
+		f->blocks_len = page_round(f->geometry.blocks * f->lives * XBLOOM_BLOCK_BYTES);
 		ret = map_memory(f->fd[XBLOOM_PIN_FILTER], f->blocks_len, f->writable,
 				 (void **)&f->blocks);
+	}
+	if (!ret && !f->nets4 && f->fd[XBLOOM_PIN_NETS4] >= 0 && f->lives) {
+		f->nets4_len =
+			page_round((uint64_t)XBLOOM_NETS4_BLOCKS * f->lives * XBLOOM_BLOCK_BYTES);
+		ret = map_memory(f->fd[XBLOOM_PIN_NETS4], f->nets4_len, f->writable,
+				 (void **)&f->nets4);
 	}
 	return ret ? xbloom_fail_errno(err, ret, "cannot map the memory of filter %s", f->name) : 0;
 }
@@ -130,7 +138,7 @@ static int check_memory(const struct xbloom_size *size, struct xbloom_error *err
 {
 	uint64_t available = memory_available();
 
-	uint64_t needed = size->bytes + size->exact_bytes;
+	uint64_t needed = size->bytes + size->exact_bytes + xbloom_nets4_bytes(size);
 
 	if (available != UINT64_MAX && needed + MEMORY_RESERVE > available)
 		return xbloom_fail(err, -ENOMEM,
@@ -160,8 +168,14 @@ int xbloom_make_array(enum bpf_map_type type, const char *map_name, uint32_t val
 	return make_map(type, map_name, sizeof(uint32_t), value_size, entries, flags, err);
 }
 
+int xbloom_make_nets4(uint32_t lives, struct xbloom_error *err)
+{
+	return xbloom_make_array(BPF_MAP_TYPE_ARRAY, "xbloom_nets4", XBLOOM_BLOCK_BYTES,
+				 (uint64_t)XBLOOM_NETS4_BLOCKS * lives, BPF_F_MMAPABLE, err);
+}
+
 /* Two of them are all that a scratch filter has. */
-static int make_memory(struct xbloom *f, struct xbloom_error *err)
+static int make_memory(struct xbloom *f, bool nets4, struct xbloom_error *err)
 {
 	int *fd = f->fd;
 
@@ -171,18 +185,22 @@ static int make_memory(struct xbloom *f, struct xbloom_error *err)
 		return fd[XBLOOM_PIN_META];
 	fd[XBLOOM_PIN_FILTER] =
 		xbloom_make_array(BPF_MAP_TYPE_ARRAY, "xbloom_filter", XBLOOM_BLOCK_BYTES,
-				  f->geometry.blocks, BPF_F_MMAPABLE, err);
+				  f->geometry.blocks * f->lives, BPF_F_MMAPABLE, err);
 	if (fd[XBLOOM_PIN_FILTER] < 0)
 		return fd[XBLOOM_PIN_FILTER];
+	if (nets4)
+		fd[XBLOOM_PIN_NETS4] = xbloom_make_nets4(f->lives, err);
+	if (nets4 && fd[XBLOOM_PIN_NETS4] < 0)
+		return fd[XBLOOM_PIN_NETS4];
 	return map_all(f, err);
 }
 
-static int make_maps(struct xbloom *f, const struct xbloom_rules *rules, uint64_t exact_keys,
-		     struct xbloom_error *err)
+static int make_maps(struct xbloom *f, const struct xbloom_rules *rules,
+		     const struct xbloom_size *size, struct xbloom_error *err)
 {
 	int ret, *fd = f->fd;
 
-	ret = make_memory(f, err);
+	ret = make_memory(f, size->nets4, err);
 	if (ret)
 		return ret;
 	fd[XBLOOM_PIN_STATS] = xbloom_make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
@@ -198,15 +216,16 @@ static int make_maps(struct xbloom *f, const struct xbloom_rules *rules, uint64_
 	fd[XBLOOM_PIN_CONFIRM] =
 		make_map(BPF_MAP_TYPE_HASH, "xbloom_confirm",
 			 xbloom_key_width(rules->fields) * (uint32_t)sizeof(uint64_t), 1,
-			 exact_keys, 0, err);
+			 size->exact_keys, 0, err);
 	return fd[XBLOOM_PIN_CONFIRM] < 0 ? fd[XBLOOM_PIN_CONFIRM] : 0;
 }
 
-static void write_meta(struct xbloom *f, uint64_t capacity, double fp_target,
+static void write_meta(struct xbloom *f, const struct xbloom_size *size,
 		       const struct xbloom_rules *rules, const struct xbloom_hash_key *key)
 {
 	const struct xbloom_geometry *g = &f->geometry;
 	struct xbloom_meta *m = f->meta;
+	uint32_t i;
 
 	m->version = XBLOOM_VERSION;
 	m->size = sizeof(*m);
@@ -216,13 +235,21 @@ static void write_meta(struct xbloom *f, uint64_t capacity, double fp_target,
 		.bits = g->bits,
 		.layout = g->layout,
 		.k = g->k,
+		.lives = f->lives,
+		.nets4 = size->nets4,
+		.n_plens6 = size->n_plens6,
 	};
+	for (i = 0; i < size->n_plens6; i++) {
+		m->params.plens6[i].plen = size->plens6[i];
+		xbloom_raw_mask128(size->plens6[i], m->params.plens6[i].mask);
+	}
 	xbloom_rules_to_params(rules, &m->params);
 	m->generation = 1;
 	m->created = (uint64_t)time(NULL);
-	m->capacity = capacity;
-	m->fp_target_femto = (uint64_t)llround(fp_target * XBLOOM_FEMTO);
-	m->alarm_percent = XBLOOM_ALARM_PERCENT;
+	m->capacity = size->items;
+	m->fp_target_femto = (uint64_t)llround(size->fp_target * XBLOOM_FEMTO);
+	m->alarm_percent = size->alarm_percent ? size->alarm_percent : XBLOOM_ALARM_PERCENT;
+	m->ttl_ns = size->ttl_ns;
 	memcpy(m->name, f->name, sizeof(m->name));
 	m->magic = XBLOOM_MAGIC;
 }
@@ -264,12 +291,11 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 	int ret;
 
 	f->geometry = size->geometry;
-	ret = make_maps(f, rules, size->exact_keys, err);
+	f->lives = size->lives ? size->lives : 1;
+	ret = make_maps(f, rules, size, err);
 	if (ret)
 		return ret;
-	write_meta(f, size->items, size->fp_target, rules, key);
-	if (size->alarm_percent)
-		f->meta->alarm_percent = size->alarm_percent;
+	write_meta(f, size, rules, key);
 	if (hashes)
 		ret = xbloom_fill(f, hashes, opts, err);
 	if (!ret)
@@ -415,20 +441,25 @@ int xbloom_scratch(const struct xbloom_geometry *g, uint64_t capacity, uint32_t 
 		   const struct xbloom_hash_key *key, struct xbloom **out, struct xbloom_error *err)
 {
 	const struct xbloom_rules rules = { .fields = fields };
+	const struct xbloom_size size = {
+		.items = capacity,
+		.fp_target = xbloom_rate(g, capacity),
+	};
 	struct xbloom *f = new_filter("scratch", true);
 	int ret;
 
 	if (!f)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
 	f->geometry = *g;
+	f->lives = 1;
 	ret = xbloom_check_rules(&rules, err);
 	if (!ret)
-		ret = make_memory(f, err);
+		ret = make_memory(f, false, err);
 	if (ret) {
 		xbloom_close(f);
 		return ret;
 	}
-	write_meta(f, capacity, xbloom_rate(g, capacity), &rules, key);
+	write_meta(f, &size, &rules, key);
 	*out = f;
 	return 0;
 }
@@ -566,12 +597,15 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 		.layout = p->layout,
 		.k = p->k,
 	};
+	f->lives = p->lives ? p->lives : 1;
 	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
 	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity || f->meta->alarm_percent < 1 ||
-	    f->meta->alarm_percent > 100 || !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
+	    f->meta->alarm_percent > 100 || f->lives > XBLOOM_LIVES_MAX || p->current >= f->lives ||
+	    p->n_plens6 > XBLOOM_PLENS6_MAX || p->n_exempt > XBLOOM_EXEMPT_CONSTANTS ||
+	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
-		    f->geometry.blocks))
+		    f->geometry.blocks * f->lives))
 		return damaged(f->name, "its bits are not of the size in its record", err);
 	if (!map_is(f->fd[XBLOOM_PIN_STATS], BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(struct xbloom_stats),
 		    1))
@@ -584,6 +618,10 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	if (f->fd[XBLOOM_PIN_SAMPLES] >= 0 &&
 	    !map_is(f->fd[XBLOOM_PIN_SAMPLES], BPF_MAP_TYPE_RINGBUF, 0, XBLOOM_SAMPLES_BYTES))
 		return damaged(f->name, "samples", err);
+	if ((p->nets4 || f->fd[XBLOOM_PIN_NETS4] >= 0) &&
+	    !map_is(f->fd[XBLOOM_PIN_NETS4], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
+		    (uint64_t)XBLOOM_NETS4_BLOCKS * f->lives))
+		return damaged(f->name, "nets4", err);
 	return 0;
 }
 

@@ -59,6 +59,8 @@ enum xbloom_pin {
 	/* Only where used. */
 	XBLOOM_PIN_CONFIRM = XBLOOM_PINS_ALWAYS,
 	XBLOOM_PIN_SAMPLES,
+	XBLOOM_PIN_NETS4,
+	XBLOOM_PIN_EXEMPT,
 	XBLOOM_PINS,
 };
 extern const char *const xbloom_pin_names[XBLOOM_PINS];
@@ -110,6 +112,8 @@ struct xbloom_prog_maps {
 	int stats;
 	int confirm;
 	int samples;
+	int nets4;
+	int exempt;
 };
 
 /* Load the entry program over these maps. Returns its fd. */
@@ -135,9 +139,12 @@ struct xbloom {
 	int fd[XBLOOM_PINS];		 /* -1: not there */
 	struct xbloom_geometry geometry; /* checked once; never read from shared memory again */
 	struct xbloom_meta *meta;
-	struct xbloom_block *blocks;
+	struct xbloom_block *blocks; /* of all lives, array behind array */
+	struct xbloom_block *nets4;  /* NULL: it has none; XBLOOM_NETS4_BLOCKS for each life */
+	uint32_t lives;		     /* arrays of bits, 1..XBLOOM_LIVES_MAX */
 	size_t meta_len;
 	size_t blocks_len;
+	size_t nets4_len;
 };
 
 /* ---- rules.c ---- */
@@ -149,6 +156,14 @@ void xbloom_settle_rules(struct xbloom *f);
 /* Load a filter program with these constants, but with the geometry that was checked. */
 int xbloom_load_rules(struct xbloom *f, struct xbloom_params params, struct xbloom_error *err);
 int xbloom_fill_slot(struct xbloom *f, int prog, struct xbloom_error *err);
+/*
+ * Put a program with these constants into the slot, in one step for packets and for the record, by
+ * who holds the lock: a tool that is killed has changed all or nothing.
+ */
+int xbloom_change_params(struct xbloom *f, const struct xbloom_params *next,
+			 struct xbloom_error *err);
+/* The id of a program; 0 when that cannot be told. */
+uint32_t xbloom_prog_id(int prog);
 /* What rules cannot be: -EINVAL. */
 int xbloom_check_rules(const struct xbloom_rules *rules, struct xbloom_error *err);
 /* Write them into constants. */
@@ -159,6 +174,9 @@ void xbloom_rules_to_params(const struct xbloom_rules *rules, struct xbloom_para
 /* A map with 32-bit keys, as the arrays of a filter are. Returns its fd. */
 int xbloom_make_array(enum bpf_map_type type, const char *map_name, uint32_t value_size,
 		      uint64_t entries, uint32_t flags, struct xbloom_error *err);
+
+/* The map of IPv4 prefixes, all empty. Returns its fd. */
+int xbloom_make_nets4(uint32_t lives, struct xbloom_error *err);
 
 /* -EBADF: f was not opened for writing. */
 int xbloom_check_writable(const struct xbloom *f, struct xbloom_error *err);

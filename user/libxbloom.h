@@ -82,7 +82,17 @@ struct xbloom_size {
 	uint64_t exact_bytes;
 	/* From where on the load is called high; 0: XBLOOM_ALARM_PERCENT. xbloom_plan() leaves 0. */
 	unsigned int alarm_percent;
+	/* What prefixes need; xbloom_plan() leaves all of it 0. */
+	bool nets4;	       /* the exact map of IPv4 prefixes, xbloom_nets4_bytes() */
+	unsigned int n_plens6; /* IPv6 lengths that a packet is asked for; 0: 128 alone */
+	uint32_t plens6[XBLOOM_PLENS6_MAX]; /* the longest first, which is 128 */
+	/* A time to live: arrays in rotation, and the time of one; 0: for ever. */
+	unsigned int lives;
+	uint64_t ttl_ns;
 };
+
+/* What the map of IPv4 prefixes takes: 2 MiB for each array of bits, or 0. */
+uint64_t xbloom_nets4_bytes(const struct xbloom_size *size);
 
 /*
  * Find the smallest geometry that keeps the rate at `items` keys. -EINVAL: a number is out of
@@ -449,8 +459,8 @@ enum xbloom_verified {
 };
 
 struct xbloom_measure_options {
-	uint64_t probes;		  /* 0: as many as the interval needs */
-	double seconds; /* budget; 0: XBLOOM_MEASURE_SECONDS, and none where probes are given */
+	uint64_t probes; /* 0: as many as the interval needs */
+	double seconds;	 /* budget; 0: XBLOOM_MEASURE_SECONDS, and none where probes are given */
 	const struct xbloom_truth *truth; /* NULL: drawn from a large space */
 	enum xbloom_verified verified;	  /* what truth is, XBLOOM_BY_SPACE without one */
 	uint64_t seed;			  /* 0: random */

@@ -36,7 +36,8 @@ void xbloom_rules_to_params(const struct xbloom_rules *rules, struct xbloom_para
 	p->policy = rules->policy;
 	p->shadow = rules->shadow;
 	p->unkeyed_drop = rules->unkeyed_drop;
-	p->extras = rules->confirm ? XBLOOM_CONFIRM : 0;
+	p->extras &= XBLOOM_EXEMPTS; /* what is exempt is no rule, and stays */
+	p->extras |= rules->confirm ? XBLOOM_CONFIRM : 0;
 	/* Absent keys as well: only so can it be told of how many keys some were false positives. */
 	p->extras |= rules->sample ? XBLOOM_SAMPLE : 0;
 	p->sample_every = rules->sample ? rules->sample : 1;
@@ -60,6 +61,8 @@ int xbloom_load_rules(struct xbloom *f, struct xbloom_params params, struct xblo
 		.stats = f->fd[XBLOOM_PIN_STATS],
 		.confirm = params.extras & XBLOOM_CONFIRM ? f->fd[XBLOOM_PIN_CONFIRM] : -1,
 		.samples = params.extras & XBLOOM_SAMPLE ? f->fd[XBLOOM_PIN_SAMPLES] : -1,
+		.nets4 = params.nets4 ? f->fd[XBLOOM_PIN_NETS4] : -1,
+		.exempt = params.exempt_trie ? f->fd[XBLOOM_PIN_EXEMPT] : -1,
 	};
 
 	params.blocks = f->geometry.blocks;
@@ -69,7 +72,7 @@ int xbloom_load_rules(struct xbloom *f, struct xbloom_params params, struct xblo
 	return xbloom_load_slot(&maps, &params, err);
 }
 
-static uint32_t prog_id(int prog)
+uint32_t xbloom_prog_id(int prog)
 {
 	struct bpf_prog_info info = { 0 };
 	uint32_t len = sizeof(info);
@@ -135,17 +138,35 @@ static int make_ring(struct xbloom *f, struct xbloom_error *err)
 	return 0;
 }
 
-int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err)
+int xbloom_change_params(struct xbloom *f, const struct xbloom_params *next,
+			 struct xbloom_error *err)
 {
 	struct xbloom_meta *m = f->meta;
 	AUTO_CLOSE int prog = -1;
 	uint32_t id;
+	int ret;
+
+	m->next = *next;
+	prog = xbloom_load_rules(f, m->next, err);
+	if (prog < 0)
+		return prog;
+	id = xbloom_prog_id(prog);
+	if (!id)
+		return xbloom_fail(err, -EIO, "the new program of %s has no id", f->name);
+	__atomic_store_n(&m->pending, id, __ATOMIC_RELEASE);
+	ret = xbloom_fill_slot(f, prog, err);
+	xbloom_settle_rules(f);
+	return ret;
+}
+
+int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err)
+{
+	struct xbloom_params next = f->meta->params;
 	int ret = xbloom_check_writable(f, err);
 
 	if (ret)
 		return ret;
-	if (rules->fields != m->params.fields ||
-	    rules->confirm != !!(m->params.extras & XBLOOM_CONFIRM))
+	if (rules->fields != next.fields || rules->confirm != !!(next.extras & XBLOOM_CONFIRM))
 		return xbloom_fail(err, -EINVAL,
 				   "the key of a filter and its exact map cannot change: create "
 				   "another filter");
@@ -154,16 +175,6 @@ int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct 
 		ret = make_ring(f, err);
 	if (ret)
 		return ret;
-	m->next = m->params;
-	xbloom_rules_to_params(rules, &m->next);
-	prog = xbloom_load_rules(f, m->next, err);
-	if (prog < 0)
-		return prog;
-	id = prog_id(prog);
-	if (!id)
-		return xbloom_fail(err, -EIO, "the new program of %s has no id", f->name);
-	__atomic_store_n(&m->pending, id, __ATOMIC_RELEASE);
-	ret = xbloom_fill_slot(f, prog, err);
-	xbloom_settle_rules(f);
-	return ret;
+	xbloom_rules_to_params(rules, &next);
+	return xbloom_change_params(f, &next, err);
 }

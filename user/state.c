@@ -27,7 +27,8 @@ const char *const xbloom_pin_names[XBLOOM_PINS] = {
 	[XBLOOM_PIN_META] = "meta",	  [XBLOOM_PIN_FILTER] = "filter",
 	[XBLOOM_PIN_STATS] = "stats",	  [XBLOOM_PIN_SLOTS] = "slots",
 	[XBLOOM_PIN_PROG] = "prog",	  [XBLOOM_PIN_CONFIRM] = "confirm",
-	[XBLOOM_PIN_SAMPLES] = "samples",
+	[XBLOOM_PIN_SAMPLES] = "samples", [XBLOOM_PIN_NETS4] = "nets4",
+	[XBLOOM_PIN_EXEMPT] = "exempt",
 };
 
 static const char *bpffs(void)
