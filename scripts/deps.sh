@@ -7,7 +7,7 @@
 set -eu
 
 build="gcc libc6-dev make pkg-config clang llvm bpftool libbpf-dev libjson-c-dev libncurses-dev
-	linux-libc-dev"
+	linux-libc-dev zlib1g-dev libzstd-dev libyajl-dev"
 traffic="iproute2 iputils-ping util-linux"
 
 case "${1:-}" in
@@ -15,7 +15,8 @@ build) wanted=$build ;;
 demo) wanted="$build $traffic ipset" ;;
 bench) wanted="$build" ;;
 check)
-	wanted="$build $traffic libcmocka-dev ethtool perl python3 procps bsdutils gnuplot-nox tmux"
+	wanted="$build $traffic libcmocka-dev ethtool perl python3 procps bsdutils gnuplot-nox tmux
+		zstd"
 	;;
 *)
 	echo "usage: deps.sh build|check|demo|bench" >&2

@@ -2,6 +2,7 @@
 /*
  * xdp-bloom test: ask the filter, as a packet would. One line a key: "maybe KEY", "absent KEY".
  */
+#include <errno.h>
 #include <string.h>
 
 #include "cli.h"
@@ -12,14 +13,23 @@ struct asking {
 	struct xbloom *f;
 	struct json_object *answers; /* NULL: print lines */
 	uint64_t maybe, absent;
+	struct xbloom_error *err;
 };
 
-static int ask(void *ctx, const struct xbloom_flow *flow, const char *text, size_t len)
+static int ask(void *ctx, unsigned int worker, const struct xbloom_flow *flow, const char *text,
+	       size_t len)
 {
 	struct asking *a = ctx;
 	bool maybe = xbloom_test(a->f, xbloom_hash(a->f, flow));
 	const char *answer = maybe ? "maybe" : "absent";
 
+	(void)worker;
+	if (flow->family && flow->plen != (flow->family == XBLOOM_FAMILY_V4 ? 32 : 128)) {
+		snprintf(a->err->text, sizeof(a->err->text),
+			 "'%.*s' is a prefix, and this filter takes single addresses only",
+			 (int)len, text);
+		return -EINVAL;
+	}
 	if (maybe)
 		a->maybe++;
 	else
@@ -42,7 +52,7 @@ static int ask_argument(struct asking *a, const char *text, struct xbloom_error 
 	int ret =
 		xbloom_key_parse(text, strlen(text), xbloom_meta(a->f)->params.fields, &flow, err);
 
-	return ret ? ret : ask(a, &flow, text, strlen(text));
+	return ret ? ret : ask(a, 0, &flow, text, strlen(text));
 }
 
 static void print_answers(struct asking *a, const char *name)
@@ -59,21 +69,21 @@ static void print_answers(struct asking *a, const char *name)
 static int test(const struct key_arguments *args)
 {
 	struct xbloom_error err = { "" };
-	struct asking a = { 0 };
-	uint32_t fields;
+	struct asking a = { .err = &err };
+	struct xbloom_list_options list = { .threads = 1, .opts = cli_options() };
 	size_t i;
 	int ret;
 
 	ret = xbloom_open(args->name, 0, cli_options(), &a.f, &err);
 	if (ret)
 		return fail_err(&err);
-	fields = xbloom_meta(a.f)->params.fields;
+	list.fields = xbloom_meta(a.f)->params.fields;
 	if (args->json)
 		a.answers = json_object_new_array();
 	for (i = 0; i < args->n_keys && !ret; i++)
 		ret = ask_argument(&a, args->keys[i], &err);
 	for (i = 0; i < args->n_files && !ret; i++)
-		ret = xbloom_list_read(args->files[i], fields, ask, &a, NULL, &err);
+		ret = xbloom_list_read(args->files[i], &list, ask, &a, NULL, &err);
 	xbloom_close(a.f);
 	if (ret) {
 		json_object_put(a.answers);

@@ -33,6 +33,26 @@ struct xbloom_libbpf_log {
 void xbloom_libbpf_listen(struct xbloom_libbpf_log *log);
 void xbloom_libbpf_ignore(struct xbloom_libbpf_log *log);
 
+/* ---- keytext.c ---- */
+
+/* An IPv6 address; an IPv4 one stands in the first four. */
+#define XBLOOM_ADDRESS_BYTES 16
+
+/* What an entry of a list stands for. */
+struct xbloom_span {
+	struct xbloom_flow flow; /* the key; a prefix, masked, by its plen; or where a range starts */
+	bool range;		 /* up to and with `last`, which is another address than the first */
+	bool masked;		 /* the prefix had host bits set */
+	uint8_t last[XBLOOM_ADDRESS_BYTES]; /* as on the wire */
+};
+
+/*
+ * xbloom_key_parse() for lists: with the key src or dst alone also ADDRESS/LENGTH, ADDRESS/NETMASK
+ * and FIRST-LAST, with or without blanks around the dash. -EINVAL.
+ */
+int xbloom_span_parse(const char *text, size_t len, uint32_t fields, struct xbloom_span *span,
+		      struct xbloom_error *err);
+
 /* ---- rate.c ---- */
 
 /* The part of a split filter's rate that no number of bits removes. */

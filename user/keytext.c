@@ -183,14 +183,55 @@ static int parse_ipv6(struct piece p, struct in6_addr *out, struct xbloom_error 
 	return 0;
 }
 
-/* One address; *family is its own, and must agree with a family that is already there. */
-static int parse_address(struct piece p, uint8_t *family, void *addr, struct xbloom_error *err)
+/* An address, or a prefix, as it is meant: ::ffff:192.0.2.1 is the IPv4 address 192.0.2.1. */
+struct address {
+	uint8_t family; /* XBLOOM_FAMILY_* */
+	uint8_t plen;	/* of family */
+	uint8_t bytes[XBLOOM_ADDRESS_BYTES];
+};
+
+static unsigned int host_bits(uint8_t family)
+{
+	return family == XBLOOM_FAMILY_V4 ? 32 : 128;
+}
+
+/* 255.255.255.0 to 24; a mask with holes is none. */
+static bool parse_netmask(struct piece p, unsigned int *bits)
+{
+	uint32_t raw, mask;
+
+	if (parse_ipv4(p, &raw, NULL))
+		return false;
+	mask = ntohl(raw);
+	*bits = (unsigned int)__builtin_popcount(mask);
+	return mask == (*bits ? ~0U << (32 - *bits) : 0);
+}
+
+static int parse_plen(struct piece whole, struct piece length, uint8_t written, unsigned int *bits,
+		      struct xbloom_error *err)
+{
+	if (written == XBLOOM_FAMILY_V4 && memchr(length.s, '.', length.len)) {
+		if (!parse_netmask(length, bits))
+			return xbloom_fail(err, -EINVAL,
+					   "'%.*s': '%.*s' is not a netmask: one bits, then zero "
+					   "bits",
+					   SHOW(whole), SHOW(length));
+	} else if (!parse_number(length, host_bits(written), bits)) {
+		return xbloom_fail(err, -EINVAL, "'%.*s': bad prefix length: 0 to %u", SHOW(whole),
+				   host_bits(written));
+	}
+	return 0;
+}
+
+/* ADDRESS, ADDRESS/LENGTH or ADDRESS/NETMASK. */
+static int parse_address(struct piece p, struct address *a, struct xbloom_error *err)
 {
 	const char *slash = memchr(p.s, '/', p.len);
 	struct piece host = { p.s, slash ? (size_t)(slash - p.s) : p.len };
-	struct in6_addr v6;
+	unsigned int bits, mapped = 128 - 32;
+	uint8_t written;
+	struct in6_addr v6 = IN6ADDR_ANY_INIT;
 	uint32_t v4 = 0;
-	uint8_t written, meant;
 	int ret;
 
 	if (!host.len)
@@ -204,47 +245,70 @@ static int parse_address(struct piece p, uint8_t *family, void *addr, struct xbl
 	}
 	if (ret)
 		return ret;
-
-	meant = written;
-	if (written == XBLOOM_FAMILY_V6 && IN6_IS_ADDR_V4MAPPED(&v6)) {
-		meant = XBLOOM_FAMILY_V4;
-		memcpy(&v4, &v6.s6_addr[12], sizeof(v4));
-	}
+	bits = host_bits(written);
 	if (slash) {
 		struct piece length = { slash + 1, (size_t)(p.s + p.len - slash - 1) };
-		unsigned int bits, all = written == XBLOOM_FAMILY_V4 ? 32 : 128;
 
-		if (!parse_number(length, all, &bits))
-			return xbloom_fail(err, -EINVAL, "'%.*s': bad prefix length", SHOW(p));
-		if (bits != all)
-			return xbloom_fail(err, -EINVAL,
-					   "'%.*s' is a prefix, and this filter takes single "
-					   "addresses only",
-					   SHOW(p));
+		ret = parse_plen(p, length, written, &bits, err);
+		if (ret)
+			return ret;
 	}
-	if (*family && *family != meant)
-		return xbloom_fail(err, -EINVAL,
-				   "'%.*s' is not of the same family as the address before it",
-				   SHOW(p));
-	*family = meant;
-	if (meant == XBLOOM_FAMILY_V4)
-		memcpy(addr, &v4, sizeof(v4));
+	a->family = written;
+	if (written == XBLOOM_FAMILY_V6 && IN6_IS_ADDR_V4MAPPED(&v6) && bits >= mapped) {
+		a->family = XBLOOM_FAMILY_V4;
+		bits -= mapped;
+		memcpy(&v4, &v6.s6_addr[12], sizeof(v4));
+	}
+	a->plen = (uint8_t)bits;
+	memset(a->bytes, 0, sizeof(a->bytes));
+	if (a->family == XBLOOM_FAMILY_V4)
+		memcpy(a->bytes, &v4, sizeof(v4));
 	else
-		memcpy(addr, &v6, sizeof(v6));
+		memcpy(a->bytes, &v6, sizeof(v6));
 	return 0;
 }
 
-static int parse_proto(struct piece p, uint8_t *proto, struct xbloom_error *err)
+/* What a filter of single addresses, or a key of several fields, says to a prefix. */
+#define NOT_A_HOST (-EDOM)
+
+/* A host, of the same family as a host that is already there. */
+static int parse_host(struct piece p, uint8_t *family, void *addr, struct xbloom_error *err)
 {
-	unsigned int n;
+	struct address a;
+	int ret = parse_address(p, &a, err);
+
+	if (ret)
+		return ret;
+	if (a.plen != host_bits(a.family))
+		return NOT_A_HOST;
+	if (*family && *family != a.family)
+		return xbloom_fail(err, -EINVAL,
+				   "'%.*s' is not of the same family as the address before it",
+				   SHOW(p));
+	*family = a.family;
+	memcpy(addr, a.bytes, host_bits(a.family) / 8);
+	return 0;
+}
+
+static bool named_proto(struct piece p, uint8_t *proto)
+{
 	size_t i;
 
 	for (i = 0; i < PROTOS; i++) {
 		if (piece_is(p, proto_names[i].name)) {
 			*proto = proto_names[i].number;
-			return 0;
+			return true;
 		}
 	}
+	return false;
+}
+
+static int parse_proto(struct piece p, uint8_t *proto, struct xbloom_error *err)
+{
+	unsigned int n;
+
+	if (named_proto(p, proto))
+		return 0;
 	if (!parse_number(p, 255, &n))
 		return xbloom_fail(err, -EINVAL,
 				   "'%.*s' is not a protocol: tcp, udp, sctp, icmp, icmpv6, ... or "
@@ -279,9 +343,9 @@ static int parse_field(uint32_t field, struct piece p, struct xbloom_flow *flow,
 {
 	switch (field) {
 	case XBLOOM_SRC:
-		return parse_address(p, &flow->family, &flow->src, err);
+		return parse_host(p, &flow->family, &flow->src, err);
 	case XBLOOM_DST:
-		return parse_address(p, &flow->family, &flow->dst, err);
+		return parse_host(p, &flow->family, &flow->dst, err);
 	case XBLOOM_SPORT:
 		return parse_port(p, &flow->ports[0], err);
 	case XBLOOM_DPORT:
@@ -293,25 +357,51 @@ static int parse_field(uint32_t field, struct piece p, struct xbloom_flow *flow,
 	}
 }
 
-int xbloom_key_parse(const char *text, size_t len, uint32_t fields, struct xbloom_flow *flow,
-		     struct xbloom_error *err)
+/*
+ * Of "tcp:443", as ipset writes the port of a key with one port: take the protocol away, into the
+ * flow where it is keyed. Where it is not, the key stands for the port of every protocol. Only by
+ * name: to many, 80:90 is a range of ports.
+ */
+static bool take_proto(uint32_t fields, struct piece *p, struct xbloom_flow *flow)
 {
-	const char *rest = text, *end = text + len;
+	const char *colon = memchr(p->s, ':', p->len);
+	struct piece name = { p->s, colon ? (size_t)(colon - p->s) : 0 };
+	uint8_t proto;
+
+	if (!colon || (fields & XBLOOM_FIELDS_PORTS) == XBLOOM_FIELDS_PORTS ||
+	    !named_proto(name, &proto))
+		return false;
+	if (fields & XBLOOM_PROTO)
+		flow->proto = proto;
+	p->len -= name.len + 1;
+	p->s = colon + 1;
+	return true;
+}
+
+static int parse_fields(struct piece whole, uint32_t fields, struct xbloom_flow *flow,
+			struct xbloom_error *err)
+{
+	const char *rest = whole.s, *end = whole.s + whole.len;
 	char names[XBLOOM_FIELDS_TEXT];
-	struct piece whole = { text, len };
+	bool has_proto = false;
 	size_t i;
 
 	memset(flow, 0, sizeof(*flow));
 	for (i = 0; i < FIELDS; i++) {
+		uint32_t field = field_names[i].field;
+		struct piece p;
 		int ret;
 
-		if (!(fields & field_names[i].field))
+		if (!(fields & field) || (field == XBLOOM_PROTO && has_proto))
 			continue;
 		if (!rest)
 			return xbloom_fail(err, -EINVAL, "'%.*s' has no %s: a key here is %s",
 					   SHOW(whole), field_names[i].name,
 					   xbloom_fields_text(fields, names));
-		ret = parse_field(field_names[i].field, next_piece(&rest, end), flow, err);
+		p = next_piece(&rest, end);
+		if (field & XBLOOM_FIELDS_PORTS)
+			has_proto = take_proto(fields, &p, flow);
+		ret = parse_field(field, p, flow, err);
 		if (ret)
 			return ret;
 	}
@@ -319,7 +409,122 @@ int xbloom_key_parse(const char *text, size_t len, uint32_t fields, struct xbloo
 		return xbloom_fail(err, -EINVAL, "'%.*s' has too many fields: a key here is %s",
 				   SHOW(whole), xbloom_fields_text(fields, names));
 	if (flow->family)
-		flow->plen = flow->family == XBLOOM_FAMILY_V4 ? 32 : 128;
+		flow->plen = (uint8_t)host_bits(flow->family);
+	return 0;
+}
+
+int xbloom_key_parse(const char *text, size_t len, uint32_t fields, struct xbloom_flow *flow,
+		     struct xbloom_error *err)
+{
+	struct piece whole = { text, len };
+	int ret = parse_fields(whole, fields, flow, err);
+
+	if (ret == NOT_A_HOST)
+		return xbloom_fail(err, -EINVAL,
+				   "'%.*s' is a prefix, and this filter takes single addresses "
+				   "only",
+				   SHOW(whole));
+	return ret;
+}
+
+/* ---- one entry of a list: a key, a prefix or a range ---- */
+
+static struct piece trim(struct piece p)
+{
+	while (p.len && (*p.s == ' ' || *p.s == '\t')) {
+		p.s++;
+		p.len--;
+	}
+	while (p.len && (p.s[p.len - 1] == ' ' || p.s[p.len - 1] == '\t'))
+		p.len--;
+	return p;
+}
+
+/* Clear the bits behind the prefix; whether any was set. */
+static bool mask_address(struct address *a)
+{
+	unsigned int byte = a->plen / 8, kept = a->plen % 8, bytes = host_bits(a->family) / 8;
+	bool masked = false;
+
+	if (kept) {
+		uint8_t mask = (uint8_t)(0xff << (8 - kept));
+
+		masked = a->bytes[byte] & ~mask;
+		a->bytes[byte++] &= mask;
+	}
+	for (; byte < bytes; byte++) {
+		masked |= a->bytes[byte] != 0;
+		a->bytes[byte] = 0;
+	}
+	return masked;
+}
+
+static int parse_range(struct piece whole, const char *dash, struct xbloom_span *span,
+		       struct address *first, struct xbloom_error *err)
+{
+	struct piece from = trim((struct piece){ whole.s, (size_t)(dash - whole.s) });
+	struct piece to =
+		trim((struct piece){ dash + 1, (size_t)(whole.s + whole.len - dash - 1) });
+	struct address last;
+	int ret;
+
+	/* A host name or a date, more likely. */
+	if (!memchr(from.s, '.', from.len) && !memchr(from.s, ':', from.len))
+		return not_an_address(whole, err);
+	ret = parse_address(from, first, err);
+	if (!ret)
+		ret = parse_address(to, &last, err);
+	if (ret)
+		return ret;
+	if (first->family != last.family)
+		return xbloom_fail(err, -EINVAL, "'%.*s' runs from one family to the other",
+				   SHOW(whole));
+	if (first->plen != host_bits(first->family) || last.plen != host_bits(last.family))
+		return xbloom_fail(err, -EINVAL,
+				   "'%.*s' is a range of prefixes: write the first and the last "
+				   "address",
+				   SHOW(whole));
+	if (memcmp(first->bytes, last.bytes, sizeof(last.bytes)) > 0)
+		return xbloom_fail(err, -EINVAL, "'%.*s' runs backwards: %.*s comes before %.*s",
+				   SHOW(whole), SHOW(to), SHOW(from));
+	span->range = memcmp(first->bytes, last.bytes, sizeof(last.bytes)) != 0;
+	memcpy(span->last, last.bytes, sizeof(span->last));
+	return 0;
+}
+
+int xbloom_span_parse(const char *text, size_t len, uint32_t fields, struct xbloom_span *span,
+		      struct xbloom_error *err)
+{
+	struct piece whole = { text, len };
+	char names[XBLOOM_FIELDS_TEXT];
+	struct address a;
+	const char *dash;
+	int ret;
+
+	span->range = span->masked = false;
+	if (fields != XBLOOM_SRC && fields != XBLOOM_DST) {
+		ret = parse_fields(whole, fields, &span->flow, err);
+		return ret != NOT_A_HOST
+			       ? ret
+			       : xbloom_fail(err, -EINVAL,
+					     "'%.*s': a prefix goes only with the key src or dst "
+					     "alone",
+					     SHOW(whole));
+	}
+	if (memchr(text, ',', len))
+		return xbloom_fail(err, -EINVAL, "'%.*s' has too many fields: a key here is %s",
+				   SHOW(whole), xbloom_fields_text(fields, names));
+	memset(&span->flow, 0, sizeof(span->flow));
+	dash = memchr(text, '-', len);
+	ret = dash ? parse_range(whole, dash, span, &a, err) : parse_address(whole, &a, err);
+	if (ret)
+		return ret;
+	if (!dash)
+		span->masked = mask_address(&a);
+	memcpy(fields == XBLOOM_SRC ? (void *)&span->flow.src : (void *)&span->flow.dst, a.bytes,
+	       host_bits(a.family) / 8);
+	span->flow.family = a.family;
+	span->flow.plen = a.plen;
 	return 0;
 }
 

@@ -132,7 +132,9 @@ const char *xbloom_fields_text(uint32_t fields, char buf[XBLOOM_FIELDS_TEXT]);
 
 /*
  * One key, its fields separated by commas in the order src,dst,sport,dport,proto,vlan:
- * "192.0.2.7", "2001:db8::1,443". An IPv4-mapped IPv6 address is read as IPv4. `text` has `len`
+ * "192.0.2.7", "2001:db8::1,443". With one port keyed it may be written as ipset does, tcp:443: the
+ * protocol is the key's where it is keyed, and else the key stands for the port of every protocol.
+ * An IPv4-mapped IPv6 address is read as IPv4. `text` has `len`
  * bytes and needs no terminating zero. -EINVAL, and *err says which part and why.
  */
 int xbloom_key_parse(const char *text, size_t len, uint32_t fields, struct xbloom_flow *flow,
@@ -173,27 +175,111 @@ int xbloom_hashes_push_flow(struct xbloom_hashes *h, const struct xbloom_hash_ke
 uint64_t xbloom_hashes_distinct(struct xbloom_hashes *h);
 void xbloom_hashes_free(struct xbloom_hashes *h);
 
+/* Called once when another tool holds the filter's lock for over a second. */
+typedef void (*xbloom_wait_fn)(void *ctx, const char *name);
+
+struct xbloom_options {
+	/* Asked while a filter is made or waited for; true: give up, -ECANCELED, leave nothing. */
+	bool (*cancelled)(void *ctx);
+	xbloom_wait_fn waiting;
+	xbloom_progress_fn progress;
+	void *ctx;
+};
+
+/* The formats of lists. */
+enum xbloom_format {
+	XBLOOM_FORMAT_AUTO,	     /* by content */
+	XBLOOM_FORMAT_PLAIN,	     /* an entry a line; FireHOL's netsets, Spamhaus DROP as text */
+	XBLOOM_FORMAT_IPSET,	     /* `ipset save` */
+	XBLOOM_FORMAT_NFT,	     /* `nft list set`, add element ... { } */
+	XBLOOM_FORMAT_NFT_JSON,	     /* `nft -j list set` */
+	XBLOOM_FORMAT_SPAMHAUS_JSON, /* an object a line, with "cidr" */
+	XBLOOM_FORMAT_CROWDSEC,	     /* decisions as JSON: value, scope Ip or Range */
+	XBLOOM_FORMAT_CSV,
+	/* Network-order addresses of 4 or 16 bytes and nothing else; only ever asked for. */
+	XBLOOM_FORMAT_RAW4,
+	XBLOOM_FORMAT_RAW6,
+	XBLOOM_FORMATS,
+};
+
+/* "auto", "plain", "ipset", "nft", "nft-json", "spamhaus-json", "crowdsec", "csv", "raw4", "raw6". */
+int xbloom_format_parse(const char *name, enum xbloom_format *format, struct xbloom_error *err);
+const char *xbloom_format_name(enum xbloom_format format);
+
+/* What of a list was passed over. A comment line or a blank one of a text list is not. */
+enum xbloom_ignored {
+	XBLOOM_IGNORED_CREATE,	 /* what makes or empties a set, and says nothing of its elements */
+	XBLOOM_IGNORED_HEADER,	 /* the first record of CSV, which names the columns */
+	XBLOOM_IGNORED_METADATA, /* Spamhaus' closing line; nft's first object */
+	XBLOOM_IGNORED_NOMATCH,	 /* ipset's exceptions to a prefix */
+	XBLOOM_IGNORED_SCOPE,	 /* decisions over something else than addresses: Country, AS */
+	XBLOOM_IGNORED_SIMULATED, /* decisions that CrowdSec itself does not enforce */
+	XBLOOM_IGNORED_EMPTY,	  /* CSV: nothing in the column */
+	/* Of entries that were taken: */
+	XBLOOM_IGNORED_TIMEOUT, /* the entry would have expired */
+	XBLOOM_IGNORED_COMMENT, /* a comment or counters; never an error */
+	XBLOOM_IGNORED_REASONS,
+};
+/* "create", "header", ... */
+const char *xbloom_ignored_name(enum xbloom_ignored reason);
+
+struct xbloom_list_options {
+	uint32_t fields; /* of the key: XBLOOM_SRC | ... */
+	enum xbloom_format format;
+	/*
+	 * CSV: the column's number from 1, or its name in the header. NULL: the one with a name like
+	 * ip or address, or else the one that holds entries.
+	 */
+	const char *column;
+	bool strict;	      /* what would be ignored is an error; comments are not */
+	unsigned int threads; /* 0: one for each CPU; 1: entries come in the file's order */
+	const struct xbloom_options *opts; /* progress, cancelled; may be NULL */
+};
+
+/* The numbers of workers are below this, whatever `threads` says. */
+#define XBLOOM_READERS_MAX 16
+
 /*
- * Called for each key of a list with the text it stood as; a negative return ends the reading
- * and is returned.
+ * Called for each entry: a key, or a prefix when flow->plen is shorter than a host's (its host bits
+ * are zero). A range comes as the fewest prefixes that cover it, one call each. Called from several
+ * threads at once, each with its own worker number; with threads 1 from the caller's, worker 0.
+ * text, len: the entry as it stood in the file; NULL, 0 for the raw formats. A negative return ends
+ * the reading and is returned; the message is the callback's to write.
  */
-typedef int (*xbloom_key_fn)(void *ctx, const struct xbloom_flow *flow, const char *text,
-			     size_t len);
+typedef int (*xbloom_entry_fn)(void *ctx, unsigned int worker, const struct xbloom_flow *flow,
+			       const char *text, size_t len);
 
 struct xbloom_list_stats {
-	uint64_t lines;
-	uint64_t keys; /* lines that held one, duplicates included */
+	uint64_t lines;	   /* for formats without lines: elements */
+	uint64_t keys;	   /* entries that were one key, duplicates included */
+	uint64_t prefixes; /* entries that were a prefix or range of more than one address */
+	uint64_t masked;   /* prefixes with host bits set, which were cleared */
+	uint64_t ignored[XBLOOM_IGNORED_REASONS];
 };
 
 /*
- * Read a list: one key a line; '#' and ';' start a comment; what follows a key after white space
- * is ignored; blank lines and CRLF are fine. `path` "-" is standard input. The first bad line
- * ends it with -EINVAL and "file:line: what". An unreadable file: its errno.
+ * Read a list; "-" is standard input. gzip and zstd are recognised by content. As a plain list: a
+ * key, prefix or range a line; '#' and ';' start a comment; what follows an entry after white space
+ * is ignored; blank lines and CRLF are fine. Prefixes and ranges go only with the key src or dst
+ * alone.
+ *
+ * Adds to *stats (may be NULL). The first bad line of the file ends it with -EINVAL and
+ * "FILE:LINE: what", whatever the number of threads; entries behind it may have been handed over.
+ * An unreadable file: its errno. -ECANCELED. A list without entries is no error. Memory: a few MiB
+ * for each thread.
  */
-int xbloom_list_read(const char *path, uint32_t fields, xbloom_key_fn fn, void *ctx,
-		     struct xbloom_list_stats *stats, struct xbloom_error *err);
+int xbloom_list_read(const char *path, const struct xbloom_list_options *options,
+		     xbloom_entry_fn fn, void *ctx, struct xbloom_list_stats *stats,
+		     struct xbloom_error *err);
 
-/* The same into hashes. Adds to *hashes and *stats. */
+/*
+ * One argument of a command line: a key, prefix, or range "FIRST-LAST". Handed over as an entry of
+ * a list is, by worker 0. stats may be NULL; lines are not counted.
+ */
+int xbloom_entry_parse(const char *text, size_t len, uint32_t fields, xbloom_entry_fn fn, void *ctx,
+		       struct xbloom_list_stats *stats, struct xbloom_error *err);
+
+/* A list of single keys into hashes: -EINVAL for a prefix. Adds to *hashes and *stats. */
 int xbloom_list_hash(const char *path, uint32_t fields, const struct xbloom_hash_key *key,
 		     struct xbloom_hashes *hashes, struct xbloom_list_stats *stats,
 		     xbloom_progress_fn progress, void *progress_ctx, struct xbloom_error *err);
@@ -214,17 +300,6 @@ struct xbloom_rules {
 
 /* The usual treatment of unkeyed packets: pass under block, drop under allow. */
 uint32_t xbloom_unkeyed_default(uint32_t policy);
-
-/* Called once when another tool holds the filter's lock for over a second. */
-typedef void (*xbloom_wait_fn)(void *ctx, const char *name);
-
-struct xbloom_options {
-	/* Asked while a filter is made or waited for; true: give up, -ECANCELED, leave nothing. */
-	bool (*cancelled)(void *ctx);
-	xbloom_wait_fn waiting;
-	xbloom_progress_fn progress;
-	void *ctx;
-};
 
 /* 0, or -EINVAL: letters, digits, '-' and '_', a letter or digit first, under 64 bytes. */
 int xbloom_name_check(const char *name, struct xbloom_error *err);

@@ -20,42 +20,37 @@ struct xbloom_truth {
 	int exact; /* an exact map, or -1 */
 };
 
-/* How often progress is told, and whether to give up is asked, in keys. */
-#define LOOK_UP_EVERY 65536
-
 struct reading {
 	struct xbloom_truth *t;
 	uint32_t fields;
-	const struct xbloom_options *opts; /* may be NULL */
 	struct xbloom_error *err;
 };
 
-static int take_key(void *ctx, const struct xbloom_flow *flow, const char *text, size_t len)
+static int take_key(void *ctx, unsigned int worker, const struct xbloom_flow *flow,
+		    const char *text, size_t len)
 {
 	const struct reading *r = ctx;
-	const struct xbloom_options *o = r->opts;
 	struct xbloom_hashes *hashes = &r->t->hashes;
 
-	(void)text;
-	(void)len;
-	if (o && hashes->n % LOOK_UP_EVERY == 0) {
-		if (o->cancelled && o->cancelled(o->ctx))
-			return xbloom_fail(r->err, -ECANCELED, "the reading of lists was given up");
-		if (o->progress)
-			o->progress(o->ctx, "reading", hashes->n, 0);
-	}
+	(void)worker;
+	if (flow->family && flow->plen != (flow->family == XBLOOM_FAMILY_V4 ? 32 : 128))
+		return xbloom_fail(r->err, -EINVAL,
+				   "'%.*s' is a prefix, and this filter takes single addresses "
+				   "only",
+				   (int)len, text);
 	return xbloom_hashes_push_flow(hashes, &r->t->key, flow, r->fields, r->err);
 }
 
 static int read_lists(struct xbloom_truth *t, uint32_t fields, const char *const *files, size_t n,
 		      const struct xbloom_options *opts, struct xbloom_error *err)
 {
-	struct reading reading = { t, fields, opts, err };
+	struct xbloom_list_options list = { .fields = fields, .threads = 1, .opts = opts };
+	struct reading reading = { t, fields, err };
 	int ret = xbloom_hash_key_random(&t->key, err);
 	size_t i;
 
 	for (i = 0; i < n && !ret; i++)
-		ret = xbloom_list_read(files[i], fields, take_key, &reading, NULL, err);
+		ret = xbloom_list_read(files[i], &list, take_key, &reading, NULL, err);
 	if (!ret && !t->hashes.n)
 		ret = xbloom_fail(err, -ENODATA, "%s holds no key: is it the right file?",
 				  files[0]);

@@ -56,11 +56,13 @@ struct seen {
 };
 
 /* Checks that the text handed over is that of the flow beside it. */
-static int see(void *ctx, const struct xbloom_flow *flow, const char *text, size_t len)
+static int see(void *ctx, unsigned int worker, const struct xbloom_flow *flow, const char *text,
+	       size_t len)
 {
 	struct seen *s = ctx;
 	struct xbloom_flow again;
 
+	assert_int_equal(worker, 0);
 	assert_int_equal(xbloom_key_parse(text, len, s->fields, &again, NULL), 0);
 	assert_int_equal(xbloom_key_hash(&(struct xbloom_hash_key){ 1, 2 }, flow, s->fields),
 			 xbloom_key_hash(&(struct xbloom_hash_key){ 1, 2 }, &again, s->fields));
@@ -72,6 +74,19 @@ static int see(void *ctx, const struct xbloom_flow *flow, const char *text, size
 	return 0;
 }
 
+static struct xbloom_list_options reading(uint32_t fields)
+{
+	return (struct xbloom_list_options){ .fields = fields, .threads = 1 };
+}
+
+static int read_list(const char *path, uint32_t fields, xbloom_entry_fn fn, void *ctx,
+		     struct xbloom_list_stats *stats, struct xbloom_error *err)
+{
+	const struct xbloom_list_options options = reading(fields);
+
+	return xbloom_list_read(path, &options, fn, ctx, stats, err);
+}
+
 /* Then the keys of the list are these, in this order; `expected` ends each with a line feed. */
 static void expect(uint32_t fields, const char *expected, uint64_t lines)
 {
@@ -81,7 +96,7 @@ static void expect(uint32_t fields, const char *expected, uint64_t lines)
 	uint64_t keys = 0;
 	const char *p;
 
-	if (xbloom_list_read(list, fields, see, &s, &stats, &err))
+	if (read_list(list, fields, see, &s, &stats, &err))
 		fail_msg("%s", err.text);
 	assert_string_equal(s.text, expected);
 	for (p = expected; *p; p++)
@@ -191,7 +206,7 @@ static void list_of_nothing_is_an_empty_list(void **state)
 	give(LITERAL("# nothing yet"));
 	expect(XBLOOM_SRC, "", 1);
 	give(LITERAL("\xef\xbb\xbf"));
-	expect(XBLOOM_SRC, "", 1);
+	expect(XBLOOM_SRC, "", 0);
 }
 
 /* ---- standard input ---- */
@@ -210,7 +225,7 @@ static void dash_reads_standard_input(void **state)
 	assert_int_equal(dup2(fd, 0), 0);
 	close(fd);
 	unit_error_poison(&err);
-	ret = xbloom_list_read("-", XBLOOM_SRC, see, &s, &stats, &err);
+	ret = read_list("-", XBLOOM_SRC, see, &s, &stats, &err);
 	/* Standard input is not the reader's to close. */
 	assert_true(fcntl(0, F_GETFD) >= 0);
 	dup2(saved, 0);
@@ -249,7 +264,7 @@ static void list_may_come_in_pieces(void **state)
 	close(ends[1]);
 	assert_int_equal(dup2(ends[0], 0), 0);
 	close(ends[0]);
-	ret = xbloom_list_read("-", XBLOOM_SRC, see, &s, &stats, &err);
+	ret = read_list("-", XBLOOM_SRC, see, &s, &stats, &err);
 	dup2(saved, 0);
 	close(saved);
 	assert_int_equal(ret, 0);
@@ -270,7 +285,7 @@ static void expect_bad_line(uint32_t fields, unsigned int line, const char *says
 	int ret;
 
 	unit_error_poison(&err);
-	ret = xbloom_list_read(list, fields, see, &s, &stats, &err);
+	ret = read_list(list, fields, see, &s, &stats, &err);
 	if (ret != -EINVAL)
 		fail_msg("%d, expected -EINVAL at line %u", ret, line);
 	unit_assert_says(&err, says);
@@ -281,7 +296,7 @@ static void expect_bad_line(uint32_t fields, unsigned int line, const char *says
 
 	/* Neither statistics nor message are required. */
 	s.len = 0;
-	assert_int_equal(xbloom_list_read(list, fields, see, &s, NULL, NULL), -EINVAL);
+	assert_int_equal(read_list(list, fields, see, &s, NULL, NULL), -EINVAL);
 }
 
 static void first_bad_line_is_named(void **state)
@@ -299,8 +314,8 @@ static void first_bad_line_is_named(void **state)
 	expect_bad_line(XBLOOM_SRC | XBLOOM_DPORT, 1, "port", "");
 	give(LITERAL("192.0.2.1 80\n"));
 	expect_bad_line(XBLOOM_SRC | XBLOOM_DPORT, 1, "192.0.2.1", "");
-	give(LITERAL("# networks\n10.0.0.0/8\n"));
-	expect_bad_line(XBLOOM_SRC, 2, "10.0.0.0/8", "");
+	give(LITERAL("# networks\n10.0.0.0/8,443\n"));
+	expect_bad_line(XBLOOM_SRC | XBLOOM_DPORT, 2, "10.0.0.0/8", "");
 	give(LITERAL("// not our comment\n"));
 	expect_bad_line(XBLOOM_SRC, 1, "//", "");
 }
@@ -384,7 +399,7 @@ static int read_behind(char *text, size_t before, size_t length)
 		text[before - 1] = '\n';
 	memcpy(text + len, "\n192.0.2.1\n", 11);
 	give(text, len + 11);
-	ret = xbloom_list_read(list, XBLOOM_SRC, see, &s, NULL, NULL);
+	ret = read_list(list, XBLOOM_SRC, see, &s, NULL, NULL);
 	if (!ret)
 		assert_string_equal(s.text, "192.0.2.1\n");
 	return ret;
@@ -433,7 +448,7 @@ static void expect_unreadable(const char *path, int code)
 	struct xbloom_error err;
 
 	unit_error_poison(&err);
-	assert_int_equal(xbloom_list_read(path, XBLOOM_SRC, see, &s, NULL, &err), code);
+	assert_int_equal(read_list(path, XBLOOM_SRC, see, &s, NULL, &err), code);
 	unit_assert_says(&err, path);
 	unit_error_poison(&err);
 	assert_int_equal(xbloom_list_hash(path, XBLOOM_SRC, &key, &hashes, NULL, NULL, NULL, &err),
@@ -458,10 +473,12 @@ static void unreadable_files_are_named(void **state)
 	expect_unreadable("/proc/self/mem", -EIO);
 }
 
-static int stop_at_second(void *ctx, const struct xbloom_flow *flow, const char *text, size_t len)
+static int stop_at_second(void *ctx, unsigned int worker, const struct xbloom_flow *flow,
+			  const char *text, size_t len)
 {
 	unsigned int *calls = ctx;
 
+	(void)worker;
 	(void)flow;
 	(void)text;
 	(void)len;
@@ -475,7 +492,7 @@ static void reader_stops_when_told_to(void **state)
 
 	(void)state;
 	give(LITERAL("192.0.2.1\n192.0.2.2\n192.0.2.3\nwrong\n"));
-	assert_int_equal(xbloom_list_read(list, XBLOOM_SRC, stop_at_second, &calls, NULL, &err),
+	assert_int_equal(read_list(list, XBLOOM_SRC, stop_at_second, &calls, NULL, &err),
 			 -ECANCELED);
 	assert_int_equal(calls, 2);
 }
@@ -490,11 +507,13 @@ struct checker {
 	uint64_t keys;
 };
 
-static int check_next(void *ctx, const struct xbloom_flow *flow, const char *text, size_t len)
+static int check_next(void *ctx, unsigned int worker, const struct xbloom_flow *flow,
+		      const char *text, size_t len)
 {
 	struct checker *c = ctx;
 	uint32_t expected = (uint32_t)unit_random(&c->r);
 
+	(void)worker;
 	(void)text;
 	(void)len;
 	assert_int_equal(flow->family, XBLOOM_FAMILY_V4);
@@ -541,7 +560,7 @@ static void no_key_of_a_long_list_is_lost(void **state)
 	}
 	assert_int_equal(fclose(f), 0);
 
-	if (xbloom_list_read(list, XBLOOM_SRC, check_next, &c, &stats, &err))
+	if (read_list(list, XBLOOM_SRC, check_next, &c, &stats, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(c.keys, BIG_KEYS);
 	assert_int_equal(stats.keys, BIG_KEYS);
