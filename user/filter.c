@@ -33,7 +33,7 @@ static size_t page_round(uint64_t bytes)
 	return (size_t)((bytes + page - 1) / page * page);
 }
 
-static struct xbloom *new_filter(const char *name, bool writable)
+struct xbloom *xbloom_new(const char *name, bool writable)
 {
 	struct xbloom *f = calloc(1, sizeof(*f));
 	int i;
@@ -78,7 +78,7 @@ static int map_memory(int fd, size_t len, bool writable, void **out)
 	return 0;
 }
 
-static int map_all(struct xbloom *f, struct xbloom_error *err)
+int xbloom_map_all(struct xbloom *f, struct xbloom_error *err)
 {
 	int ret = 0;
 
@@ -105,11 +105,6 @@ static int map_all(struct xbloom *f, struct xbloom_error *err)
 	return ret ? xbloom_fail_errno(err, ret, "cannot map the memory of filter %s", f->name) : 0;
 }
 
-static bool exists(int rootfd, const char *entry)
-{
-	return !faccessat(rootfd, entry, F_OK, AT_SYMLINK_NOFOLLOW);
-}
-
 int xbloom_hash_key_random(struct xbloom_hash_key *key, struct xbloom_error *err)
 {
 	if (getrandom(key, sizeof(*key), 0) != (ssize_t)sizeof(*key))
@@ -134,7 +129,7 @@ static uint64_t memory_available(void)
 	return kib ? kib * 1024 : UINT64_MAX;
 }
 
-static int check_memory(const struct xbloom_size *size, struct xbloom_error *err)
+int xbloom_check_memory(const struct xbloom_size *size, struct xbloom_error *err)
 {
 	uint64_t available = memory_available();
 
@@ -192,7 +187,7 @@ static int make_memory(struct xbloom *f, bool nets4, struct xbloom_error *err)
 		fd[XBLOOM_PIN_NETS4] = xbloom_make_nets4(f->lives, err);
 	if (nets4 && fd[XBLOOM_PIN_NETS4] < 0)
 		return fd[XBLOOM_PIN_NETS4];
-	return map_all(f, err);
+	return xbloom_map_all(f, err);
 }
 
 static int make_maps(struct xbloom *f, const struct xbloom_rules *rules,
@@ -203,14 +198,6 @@ static int make_maps(struct xbloom *f, const struct xbloom_rules *rules,
 	ret = make_memory(f, size->nets4, err);
 	if (ret)
 		return ret;
-	fd[XBLOOM_PIN_STATS] = xbloom_make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
-						 sizeof(struct xbloom_stats), 1, 0, err);
-	if (fd[XBLOOM_PIN_STATS] < 0)
-		return fd[XBLOOM_PIN_STATS];
-	fd[XBLOOM_PIN_SLOTS] = xbloom_make_array(BPF_MAP_TYPE_PROG_ARRAY, "xbloom_slots",
-						 sizeof(uint32_t), 1, 0, err);
-	if (fd[XBLOOM_PIN_SLOTS] < 0)
-		return fd[XBLOOM_PIN_SLOTS];
 	if (!rules->confirm)
 		return 0;
 	fd[XBLOOM_PIN_CONFIRM] =
@@ -225,7 +212,6 @@ static void write_meta(struct xbloom *f, const struct xbloom_size *size,
 {
 	const struct xbloom_geometry *g = &f->geometry;
 	struct xbloom_meta *m = f->meta;
-	uint32_t i;
 
 	m->version = XBLOOM_VERSION;
 	m->size = sizeof(*m);
@@ -237,12 +223,8 @@ static void write_meta(struct xbloom *f, const struct xbloom_size *size,
 		.k = g->k,
 		.lives = f->lives,
 		.nets4 = size->nets4,
-		.n_plens6 = size->n_plens6,
 	};
-	for (i = 0; i < size->n_plens6; i++) {
-		m->params.plens6[i].plen = size->plens6[i];
-		xbloom_raw_mask128(size->plens6[i], m->params.plens6[i].mask);
-	}
+	xbloom_set_plens6(&m->params, size->plens6, size->n_plens6);
 	xbloom_rules_to_params(rules, &m->params);
 	m->generation = 1;
 	m->created = (uint64_t)time(NULL);
@@ -254,7 +236,7 @@ static void write_meta(struct xbloom *f, const struct xbloom_size *size,
 	m->magic = XBLOOM_MAGIC;
 }
 
-static int pin_all(struct xbloom *f, struct xbloom_error *err)
+int xbloom_pin_all(struct xbloom *f, const char *entry, struct xbloom_error *err)
 {
 	char path[XBLOOM_PATH_MAX];
 	int i, ret;
@@ -262,7 +244,7 @@ static int pin_all(struct xbloom *f, struct xbloom_error *err)
 	for (i = 0; i < XBLOOM_PINS; i++) {
 		if (f->fd[i] < 0)
 			continue;
-		ret = xbloom_pin_path(path, f->name, true, (enum xbloom_pin)i, err);
+		ret = xbloom_pin_path(path, entry, (enum xbloom_pin)i, err);
 		if (ret)
 			return ret;
 		if (bpf_obj_pin(f->fd[i], path))
@@ -283,11 +265,27 @@ static int check_cancelled(const struct xbloom_options *opts, struct xbloom_erro
 	return 0;
 }
 
-static int build(struct xbloom *f, const struct xbloom_size *size, const struct xbloom_rules *rules,
-		 const struct xbloom_hash_key *key, const struct xbloom_hashes *hashes,
-		 const struct xbloom_options *opts, struct xbloom_error *err)
+int xbloom_hold_prefixes(struct xbloom *f, const struct xbloom_prefix_plan *plan,
+			 struct xbloom_error *err)
 {
-	AUTO_CLOSE int prog = -1;
+	struct xbloom_params *p = &f->meta->params;
+
+	if (plan->nets4 && !f->nets4) {
+		f->fd[XBLOOM_PIN_NETS4] = xbloom_make_nets4(f->lives, err);
+		if (f->fd[XBLOOM_PIN_NETS4] < 0)
+			return f->fd[XBLOOM_PIN_NETS4];
+		p->nets4 = 1;
+	}
+	xbloom_set_plens6(p, plan->plens6, plan->n_plens6);
+	return xbloom_map_all(f, err);
+}
+
+/* The bits and what says how to read them, filled; nothing that a packet could meet. */
+int xbloom_build_generation(struct xbloom *f, const struct xbloom_size *size,
+			    const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
+			    const struct xbloom_filling *filling, const struct xbloom_options *opts,
+			    struct xbloom_error *err)
+{
 	int ret;
 
 	f->geometry = size->geometry;
@@ -296,23 +294,41 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 	if (ret)
 		return ret;
 	write_meta(f, size, rules, key);
-	if (hashes)
-		ret = xbloom_fill(f, hashes, opts, err);
-	if (!ret)
-		ret = check_cancelled(opts, err);
+	if (filling)
+		ret = filling->fill(filling->ctx, f, err);
+	return ret ? ret : check_cancelled(opts, err);
+}
+
+static int build(struct xbloom *f, const struct xbloom_size *size, const struct xbloom_rules *rules,
+		 const struct xbloom_hash_key *key, const struct xbloom_filling *filling,
+		 const struct xbloom_options *opts, struct xbloom_error *err)
+{
+	char entry[XBLOOM_NAME_MAX + 1];
+	AUTO_CLOSE int prog = -1;
+	int ret, *fd = f->fd;
+
+	ret = xbloom_build_generation(f, size, rules, key, filling, opts, err);
 	if (ret)
 		return ret;
+	fd[XBLOOM_PIN_STATS] = xbloom_make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
+						 sizeof(struct xbloom_stats), 1, 0, err);
+	if (fd[XBLOOM_PIN_STATS] < 0)
+		return fd[XBLOOM_PIN_STATS];
+	fd[XBLOOM_PIN_SLOTS] = xbloom_make_array(BPF_MAP_TYPE_PROG_ARRAY, "xbloom_slots",
+						 sizeof(uint32_t), 1, 0, err);
+	if (fd[XBLOOM_PIN_SLOTS] < 0)
+		return fd[XBLOOM_PIN_SLOTS];
 	prog = xbloom_load_rules(f, f->meta->params, err);
 	if (prog < 0)
 		return prog;
 	ret = xbloom_fill_slot(f, prog, err);
 	if (ret)
 		return ret;
-	f->fd[XBLOOM_PIN_PROG] =
-		xbloom_load_entry(f->fd[XBLOOM_PIN_SLOTS], f->fd[XBLOOM_PIN_STATS], err);
-	if (f->fd[XBLOOM_PIN_PROG] < 0)
-		return f->fd[XBLOOM_PIN_PROG];
-	return pin_all(f, err);
+	fd[XBLOOM_PIN_PROG] = xbloom_load_entry(fd[XBLOOM_PIN_SLOTS], fd[XBLOOM_PIN_STATS], err);
+	if (fd[XBLOOM_PIN_PROG] < 0)
+		return fd[XBLOOM_PIN_PROG];
+	xbloom_building_entry(entry, f->name);
+	return xbloom_pin_all(f, entry, err);
 }
 
 /*
@@ -372,17 +388,17 @@ static int make_room(int rootfd, const char *name, const struct xbloom_options *
 {
 	int ret = xbloom_available(name, err);
 
-	if (ret || !exists(rootfd, name))
+	if (ret || !xbloom_exists(rootfd, name))
 		return ret;
 	ret = xbloom_destroy(name, opts, err);
 	/* Somebody else removed it first: that is room, too. */
-	return ret && ret != -ECANCELED && !exists(rootfd, name) ? 0 : ret;
+	return ret && ret != -ECANCELED && !xbloom_exists(rootfd, name) ? 0 : ret;
 }
 
-int xbloom_create(const char *name, const struct xbloom_size *size,
-		  const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
-		  const struct xbloom_hashes *hashes, const struct xbloom_options *opts,
-		  struct xbloom **out, struct xbloom_error *err)
+int xbloom_create_filled(const char *name, const struct xbloom_size *size,
+			 const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
+			 const struct xbloom_filling *filling, const struct xbloom_options *opts,
+			 struct xbloom **out, struct xbloom_error *err)
 {
 	char entry[XBLOOM_NAME_MAX + 1];
 	AUTO_CLOSE int rootfd = -1;
@@ -395,13 +411,13 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	if (!ret && rules->sample)
 		ret = xbloom_fail(err, -EINVAL, "a filter is sampled when it is there, not before");
 	if (!ret)
-		ret = check_memory(size, err);
+		ret = xbloom_check_memory(size, err);
 	if (!ret)
 		ret = xbloom_root_open(true, &rootfd, err);
 	if (ret)
 		return ret;
 	xbloom_sweep(rootfd);
-	f = new_filter(name, true);
+	f = xbloom_new(name, true);
 	if (!f)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
 	ret = claim_building(rootfd, name, opts, &f->dir_fd, err);
@@ -413,7 +429,7 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	if (!ret)
 		ret = xbloom_available(name, err);
 	if (!ret)
-		ret = build(f, size, rules, key, hashes, opts, err);
+		ret = build(f, size, rules, key, filling, opts, err);
 	if (!ret)
 		ret = check_cancelled(opts, err);
 	/* Only now: a damaged filter may still be at work on a device. */
@@ -435,6 +451,30 @@ out_close:
 	return ret;
 }
 
+struct hashes_filling {
+	const struct xbloom_hashes *hashes;
+	const struct xbloom_options *opts;
+};
+
+static int fill_hashes(void *ctx, struct xbloom *f, struct xbloom_error *err)
+{
+	const struct hashes_filling *h = ctx;
+
+	return xbloom_fill(f, h->hashes, h->opts, err);
+}
+
+int xbloom_create(const char *name, const struct xbloom_size *size,
+		  const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
+		  const struct xbloom_hashes *hashes, const struct xbloom_options *opts,
+		  struct xbloom **out, struct xbloom_error *err)
+{
+	struct hashes_filling ctx = { hashes, opts };
+	const struct xbloom_filling filling = { fill_hashes, &ctx };
+
+	return xbloom_create_filled(name, size, rules, key, hashes ? &filling : NULL, opts, out,
+				    err);
+}
+
 /* ---- scratch ---- */
 
 int xbloom_scratch(const struct xbloom_geometry *g, uint64_t capacity, uint32_t fields,
@@ -445,7 +485,7 @@ int xbloom_scratch(const struct xbloom_geometry *g, uint64_t capacity, uint32_t 
 		.items = capacity,
 		.fp_target = xbloom_rate(g, capacity),
 	};
-	struct xbloom *f = new_filter("scratch", true);
+	struct xbloom *f = xbloom_new("scratch", true);
 	int ret;
 
 	if (!f)
@@ -488,14 +528,14 @@ static int no_such(int rootfd, const char *name, struct xbloom_error *err)
 	char entry[XBLOOM_NAME_MAX + 1];
 
 	xbloom_trash_entry(entry, name);
-	if (exists(rootfd, entry))
+	if (xbloom_exists(rootfd, entry))
 		return xbloom_fail(err, -ENOENT,
 				   "the removal of filter %s was cut short, and it may still be "
 				   "attached: xdp-bloom destroy %s ends it",
 				   name, name);
 
 	xbloom_building_entry(entry, name);
-	if (exists(rootfd, entry))
+	if (xbloom_exists(rootfd, entry))
 		return xbloom_fail(
 			err, -ENOENT,
 			"filter %s is just being made, or its making was cut short: wait, "
@@ -508,7 +548,7 @@ static int open_pin(struct xbloom *f, enum xbloom_pin pin, struct xbloom_error *
 {
 	LIBBPF_OPTS(bpf_obj_get_opts, opts);
 	char path[XBLOOM_PATH_MAX];
-	int ret = xbloom_pin_path(path, f->name, false, pin, err);
+	int ret = xbloom_pin_path(path, f->name, pin, err);
 
 	if (ret)
 		return ret;
@@ -636,11 +676,11 @@ static int open_all(struct xbloom *f, struct xbloom_error *err)
 		if (i != XBLOOM_PIN_META)
 			ret = open_pin(f, (enum xbloom_pin)i, err);
 	if (!ret)
-		ret = map_all(f, err); /* meta; the geometry is not known yet */
+		ret = xbloom_map_all(f, err); /* meta; the geometry is not known yet */
 	if (!ret)
 		ret = check_geometry(f, err);
 	if (!ret)
-		ret = map_all(f, err);
+		ret = xbloom_map_all(f, err);
 	return ret;
 }
 
@@ -648,7 +688,7 @@ static int open_all(struct xbloom *f, struct xbloom_error *err)
 static int try_open(const char *name, bool writable, int rootfd, const struct xbloom_options *opts,
 		    struct xbloom **out, bool *moved, struct xbloom_error *err)
 {
-	struct xbloom *f = new_filter(name, writable);
+	struct xbloom *f = xbloom_new(name, writable);
 	int ret = 0;
 
 	if (!f)
@@ -663,10 +703,15 @@ static int try_open(const char *name, bool writable, int rootfd, const struct xb
 	}
 	if (writable) {
 		ret = xbloom_lock(f->dir_fd, name, opts, err);
-		if (!ret && !xbloom_still_at(f->dir_fd, rootfd, name))
-			ret = xbloom_fail(err, -ENOENT, "filter %s was destroyed meanwhile", name);
-		if (ret)
+		/* Another generation has its name now, or nobody has: look again. */
+		if (!ret)
+			*moved = !xbloom_still_at(f->dir_fd, rootfd, name);
+		if (ret || *moved)
 			goto out_close;
+	}
+	if (xbloom_settle_successor(rootfd, f)) {
+		*moved = true;
+		goto out_close;
 	}
 	ret = open_all(f, err);
 	*moved = !xbloom_still_at(f->dir_fd, rootfd, name);
@@ -715,6 +760,8 @@ int xbloom_open(const char *name, unsigned int flags, const struct xbloom_option
 		}
 		xbloom_close(f);
 		ret = 0;
+		if (err)
+			err->text[0] = '\0';
 	}
 	return ret ? ret
 		   : xbloom_fail(err, -EAGAIN, "filter %s is being replaced again and again", name);
@@ -810,14 +857,14 @@ int xbloom_detach_entry(const char *entry, struct xbloom_error *err)
 	AUTO_CLOSE int slots = -1;
 	AUTO_CLOSE int prog = -1;
 	uint32_t slots_id = 0;
-	int ret = xbloom_pin_path(path, entry, false, XBLOOM_PIN_SLOTS, err);
+	int ret = xbloom_pin_path(path, entry, XBLOOM_PIN_SLOTS, err);
 
 	if (ret)
 		return ret;
 	slots = bpf_obj_get(path);
 	if (slots >= 0) {
 		slots_id = xbloom_map_id(slots);
-	} else if (!xbloom_pin_path(path, entry, false, XBLOOM_PIN_PROG, NULL)) {
+	} else if (!xbloom_pin_path(path, entry, XBLOOM_PIN_PROG, NULL)) {
 		prog = bpf_obj_get(path);
 		if (prog >= 0)
 			slots_id = xbloom_slots_of_prog(prog);
@@ -833,12 +880,12 @@ static int destroy_leftover(int rootfd, const char *name, struct xbloom_error *e
 
 	xbloom_building_entry(building, name);
 	xbloom_trash_entry(trash, name);
-	left = exists(rootfd, building) || exists(rootfd, trash);
+	left = xbloom_exists(rootfd, building) || xbloom_exists(rootfd, trash);
 	xbloom_sweep(rootfd);
-	if (exists(rootfd, building))
+	if (xbloom_exists(rootfd, building))
 		return xbloom_fail(err, -EBUSY, "filter %s is just being made: wait for that",
 				   name);
-	if (exists(rootfd, trash))
+	if (xbloom_exists(rootfd, trash))
 		return xbloom_sweep_one(rootfd, trash, err);
 	if (!left)
 		return xbloom_fail(err, -ENOENT,

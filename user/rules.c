@@ -123,7 +123,7 @@ static int make_ring(struct xbloom *f, struct xbloom_error *err)
 
 	if (f->fd[XBLOOM_PIN_SAMPLES] >= 0)
 		return 0;
-	ret = xbloom_pin_path(path, f->name, false, XBLOOM_PIN_SAMPLES, err);
+	ret = xbloom_pin_path(path, f->name, XBLOOM_PIN_SAMPLES, err);
 	if (ret)
 		return ret;
 	fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "xbloom_samples", 0, 0, XBLOOM_SAMPLES_BYTES,
@@ -157,6 +157,54 @@ int xbloom_change_params(struct xbloom *f, const struct xbloom_params *next,
 	ret = xbloom_fill_slot(f, prog, err);
 	xbloom_settle_rules(f);
 	return ret;
+}
+
+/* The map of IPv4 prefixes: made when the first one comes, and then kept. */
+static int make_nets4(struct xbloom *f, struct xbloom_error *err)
+{
+	char path[XBLOOM_PATH_MAX];
+	AUTO_CLOSE int fd = -1;
+	int ret = xbloom_pin_path(path, f->name, XBLOOM_PIN_NETS4, err);
+
+	if (ret || f->fd[XBLOOM_PIN_NETS4] >= 0)
+		return ret;
+	fd = xbloom_make_nets4(f->lives, err);
+	if (fd < 0)
+		return fd;
+	if (bpf_obj_pin(fd, path))
+		return xbloom_fail_errno(err, -errno, "cannot pin %s", path);
+	f->fd[XBLOOM_PIN_NETS4] = fd;
+	fd = -1;
+	return xbloom_map_all(f, err);
+}
+
+int xbloom_widen(struct xbloom *f, const struct xbloom_prefix_plan *plan, struct xbloom_error *err)
+{
+	struct xbloom_params next = f->meta->params;
+	bool nets4 = plan->nets4 && !next.nets4;
+	int ret = 0;
+
+	if (plan->nets4)
+		ret = make_nets4(f, err);
+	if (ret)
+		return ret;
+	if (!nets4 && (plan->n_plens6 <= 1 || plan->n_plens6 == next.n_plens6))
+		return 0;
+	next.nets4 |= nets4;
+	xbloom_set_plens6(&next, plan->plens6, plan->n_plens6);
+	return xbloom_change_params(f, &next, err);
+}
+
+void xbloom_set_plens6(struct xbloom_params *p, const uint32_t *plens6, unsigned int n)
+{
+	unsigned int i;
+
+	memset(p->plens6, 0, sizeof(p->plens6));
+	p->n_plens6 = n;
+	for (i = 0; i < n; i++) {
+		p->plens6[i].plen = plens6[i];
+		xbloom_raw_mask128(plens6[i], p->plens6[i].mask);
+	}
 }
 
 int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err)

@@ -156,6 +156,7 @@ struct xbloom_source {
 	struct xbloom_hash_key key;
 	__u64 sum[2];
 	__u64 entries;	/* of the lists, duplicates included; 0: from no list */
+	__u64 keys;	/* distinct ones that they came to; 0: nobody counted */
 	__u64 inserted; /* `inserted` when it was filled: more were added since where that differs */
 };
 
