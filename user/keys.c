@@ -48,6 +48,7 @@ struct xbloom_keys {
 	struct worker worker[XBLOOM_READERS_MAX];
 	struct xbloom_prefixes prefixes; /* of all, merged */
 	uint64_t given;			 /* prefixes, before they were merged */
+	uint64_t merged;		 /* those that went when they were */
 	struct xbloom_prefix_plan plan;
 	struct xbloom_filler *filler; /* streaming: where keys go */
 	uint64_t distinct;
@@ -84,6 +85,15 @@ void xbloom_keys_close(struct xbloom_keys *k)
 	xbloom_prefixes_free(&k->prefixes);
 	xbloom_filler_close(k->filler);
 	free(k);
+}
+
+/* Half of the memory that is available, divided among the readers: they grow by half at a time. */
+uint64_t xbloom_keys_that_fit(bool words)
+{
+	uint64_t bytes = xbloom_memory_available();
+	uint64_t each = sizeof(uint64_t) * (words ? 1 + XBLOOM_KEY_WORDS_MAX : 1);
+
+	return bytes == UINT64_MAX ? 0 : bytes / 2 / each / 2;
 }
 
 /* ---- taking keys ---- */
@@ -332,6 +342,7 @@ static int push_expanded(void *ctx, const struct xbloom_flow *flow)
 /* Prefixes become what the filter can hold: bits of nets4, keys of their own, and hosts. */
 static int settle_prefixes(struct xbloom_keys *k, struct xbloom_error *err)
 {
+	uint64_t merged;
 	unsigned int w;
 	int ret = 0;
 
@@ -341,12 +352,15 @@ static int settle_prefixes(struct xbloom_keys *k, struct xbloom_error *err)
 	}
 	if (ret)
 		return ret;
-	k->given = k->prefixes.n;
+	if (!k->given)
+		k->given = k->prefixes.n;
 	if (!k->given)
 		return 0;
-	xbloom_prefixes_merge(&k->prefixes);
+	merged = xbloom_prefixes_merge(&k->prefixes);
 	ret = xbloom_prefixes_plan(&k->prefixes, k->o.plens6, k->o.n_plens6, k->o.expand_max,
 				   &k->plan, err);
+	k->merged += merged;
+	k->plan.merged = k->merged;
 	if (!ret)
 		ret = tell_error(k,
 				 xbloom_prefixes_expand(&k->prefixes, &k->plan, k->o.fields,
@@ -442,6 +456,26 @@ int xbloom_keys_rehash(struct xbloom_keys *k, const struct xbloom_params *params
 		}
 	}
 	return ret;
+}
+
+uint64_t xbloom_count_new_keys(const struct xbloom *f, const struct xbloom_keys *k)
+{
+	unsigned int b, w;
+	uint64_t n = 0;
+
+	for (b = 0; b < BUCKETS; b++) {
+		for (w = 0; w < XBLOOM_READERS_MAX; w++) {
+			const struct worker *me = &k->worker[w];
+			const struct xbloom_hashes piece = {
+				.v = me->hashes.v + me->start[b],
+				.n = me->kept[b],
+			};
+
+			if (piece.n)
+				n += xbloom_count_new(f, &piece);
+		}
+	}
+	return n;
 }
 
 bool xbloom_keys_are_for(const struct xbloom_keys *k, const struct xbloom_params *params)
