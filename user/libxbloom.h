@@ -40,6 +40,8 @@ struct xbloom_error {
 	char text[512];
 };
 
+struct xbloom; /* an open filter */
+
 /* ---- rates and sizes (rate.c, plan.c): arithmetic only, no privilege needed ---- */
 
 /*
@@ -339,6 +341,13 @@ int xbloom_keys_argument(struct xbloom_keys *keys, const char *text,
 int xbloom_keys_take(void *keys, unsigned int worker, const struct xbloom_flow *flow,
 		     const char *text, size_t len);
 
+/*
+ * What the exact map and the map of IPv4 prefixes of a filter hold. -ENOENT: it has no exact map, and
+ * bits do not tell their keys.
+ */
+int xbloom_keys_from_filter(struct xbloom_keys *keys, const struct xbloom *f,
+			    struct xbloom_error *err);
+
 /* All was read: sort, and drop what is there twice. -E2BIG: see xbloom_prefix_plan. */
 int xbloom_keys_settle(struct xbloom_keys *keys, const struct xbloom_options *opts,
 		       struct xbloom_error *err);
@@ -362,8 +371,6 @@ const struct xbloom_prefix_plan *xbloom_keys_prefixes(const struct xbloom_keys *
 void xbloom_keys_source(const struct xbloom_keys *keys, struct xbloom_source *source);
 
 /* ---- filters (filter.c, state.c) ---- */
-
-struct xbloom; /* an open filter */
 
 /* How a filter treats packets. */
 struct xbloom_rules {

@@ -126,6 +126,58 @@ int no_key(const struct list_arguments *args, struct xbloom_error *err)
 	return -ENODATA;
 }
 
+/* ---- into a filter ---- */
+
+void list_size_prefixes(const struct xbloom_prefix_plan *p, struct xbloom_size *size)
+{
+	unsigned int i;
+
+	if (!p)
+		return;
+	size->nets4 = p->nets4;
+	size->n_plens6 = p->n_plens6;
+	for (i = 0; i < p->n_plens6; i++)
+		size->plens6[i] = p->plens6[i];
+}
+
+int list_hold(struct list_reading *reading, struct xbloom_error *err)
+{
+	int ret = read_lists(reading->lists, reading->fields, reading->keys, &reading->stats, err);
+
+	if (!ret && reading->check)
+		ret = reading->check(reading->ctx, err);
+	return ret ? ret : xbloom_keys_settle(reading->keys, cli_options(), err);
+}
+
+static int put_held(void *ctx, struct xbloom *f, struct xbloom_error *err)
+{
+	struct list_reading *reading = ctx;
+
+	return xbloom_keys_put(reading->keys, f, cli_options(), err);
+}
+
+static int put_streamed(void *ctx, struct xbloom *f, struct xbloom_error *err)
+{
+	struct list_reading *reading = ctx;
+	int ret = xbloom_keys_stream_to(reading->keys, f, err);
+
+	if (!ret)
+		ret = read_lists(reading->lists, reading->fields, reading->keys, &reading->stats,
+				 err);
+	if (!ret && !list_entries(&reading->stats))
+		ret = no_key(reading->lists, err);
+	if (!ret && reading->check)
+		ret = reading->check(reading->ctx, err);
+	if (!ret)
+		ret = xbloom_keys_stream_end(reading->keys, f, cli_options(), err);
+	return ret;
+}
+
+struct xbloom_filling list_filling(struct list_reading *reading)
+{
+	return (struct xbloom_filling){ reading->stream ? put_streamed : put_held, reading };
+}
+
 /* ---- what was read ---- */
 
 static uint64_t ignored_in_all(const struct xbloom_list_stats *stats)
