@@ -128,14 +128,23 @@ static bool is_one_of(struct text word, const char *const *list)
 	return false;
 }
 
-/* Whether the plain reading of a line gives an entry. */
-static bool is_plain(struct text line, uint32_t fields)
+/*
+ * Whether the plain reading of a line gives a key, or would give one with other fields: of a list of
+ * "address,port" for a filter of addresses the error says what is wrong, where CSV would read half.
+ */
+static bool is_key(struct text line, uint32_t fields)
 {
+	const uint32_t others[] = { fields, XBLOOM_SRC | XBLOOM_DPORT, XBLOOM_FIELDS_ADDR,
+				    XBLOOM_SRC | XBLOOM_DPORT | XBLOOM_PROTO,
+				    XBLOOM_FIELDS_5TUPLE };
 	struct xbloom_span span;
-	size_t len;
+	size_t len, i;
 	const char *entry = xbloom_plain_entry(line.s, line.len, &len);
 
-	return len && !xbloom_span_parse(entry, len, fields, &span, NULL);
+	for (i = 0; len && i < sizeof(others) / sizeof(others[0]); i++)
+		if (!xbloom_span_parse(entry, len, others[i], &span, NULL))
+			return true;
+	return false;
 }
 
 /* ---- JSON ---- */
@@ -188,9 +197,10 @@ static enum xbloom_format detect_text(struct text t, const struct xbloom_list_op
 			return XBLOOM_FORMAT_NFT;
 		return second.len ? XBLOOM_FORMAT_IPSET : XBLOOM_FORMAT_PLAIN;
 	}
-	(void)is_plain;
-	(void)options;
-	return XBLOOM_FORMAT_PLAIN;
+	if (is_key(line, options->fields))
+		return XBLOOM_FORMAT_PLAIN;
+	return xbloom_csv_detect(line.s, line.len, options->fields) ? XBLOOM_FORMAT_CSV
+								    : XBLOOM_FORMAT_PLAIN;
 }
 
 int xbloom_format_detect(const char *head, size_t len, const struct xbloom_list_options *options,
