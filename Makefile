@@ -148,9 +148,14 @@ $(B)/tools/%: tests/tools/%.c Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(filter %.a,$^) $(LIBS) -o $@
 
+$(B)/san/tools/readlist: tests/tools/readlist.c $(B)/san/libxbloom.a Makefile
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) $< $(B)/san/libxbloom.a $(LIBS) -o $@
+
 .PHONY: tests
 tests: all $(B)/san/xdp-bloom $(TESTS_C:%=$(B)/tests/%) $(TESTS_C:%=$(B)/san/tests/%) \
-	$(TOOLS:%=$(B)/tools/%) $(B)/tests/bench/bench $(B)/gen/netns/pass.skel.h
+	$(TOOLS:%=$(B)/tools/%) $(B)/san/tools/readlist $(B)/tests/bench/bench $(B)/gen/netns/pass.skel.h
 
 # ---- what people call ----
 

@@ -191,9 +191,9 @@ static enum xbloom_format detect_text(struct text t, const struct xbloom_list_op
 	if (is_one_of(first, ipset_verbs) || is_one_of(first, both_verbs)) {
 		struct text third = first_word(&rest);
 
-		/* A set of ipset may be called "element"; what is added to it is an address then. */
-		if (is_one_of(second, nft_objects) &&
-		    !(third.len && third.s[0] >= '0' && third.s[0] <= '9'))
+		/* A set of ipset may be called "element"; then comes an address or a type. */
+		if (is_one_of(second, nft_objects) && !memchr(third.s, ':', third.len) &&
+		    !memchr(third.s, '.', third.len))
 			return XBLOOM_FORMAT_NFT;
 		return second.len ? XBLOOM_FORMAT_IPSET : XBLOOM_FORMAT_PLAIN;
 	}
@@ -207,6 +207,8 @@ int xbloom_format_detect(const char *head, size_t len, const struct xbloom_list_
 			 enum xbloom_format *format, struct xbloom_error *err)
 {
 	struct text t = { head, len };
+	bool null;
+	size_t i;
 
 	if (is_utf16(t))
 		return xbloom_fail(err, -EINVAL,
@@ -218,7 +220,11 @@ int xbloom_format_detect(const char *head, size_t len, const struct xbloom_list_
 		t = (struct text){ head + strlen(LIST_BOM), len - strlen(LIST_BOM) };
 	while (t.len && is_blank(*t.s))
 		t = (struct text){ t.s + 1, t.len - 1 };
-	if (t.len && (*t.s == '{' || *t.s == '['))
+	/* What CrowdSec prints when it has no decisions. */
+	null = starts_with(t, "null", 4);
+	for (i = 4; null && i < t.len; i++)
+		null = is_blank(t.s[i]);
+	if (t.len && (*t.s == '{' || *t.s == '[' || null))
 		return detect_json(t, format, err);
 	*format = detect_text(t, options);
 	return 0;

@@ -68,7 +68,8 @@ struct json {
 	unsigned int depth;
 	struct frame stack[DEPTH_MAX];
 
-	/* The element: */
+	/* The element, and the line that its key stands in: */
+	uint64_t key_line;
 	bool concat, timeout, noted, simulated;
 	size_t n; /* parts */
 	char parts[PARTS_MAX][PART_MAX];
@@ -138,6 +139,7 @@ static int add_part(struct json *j, const char *text, size_t len)
 		return xbloom_list_bad(j->w, "an element of more than %d parts", PARTS_MAX);
 	if (!copy(j->parts[j->n], PART_MAX, text, len))
 		return too_long(j, text, len);
+	j->key_line = j->line;
 	j->n++;
 	return 0;
 }
@@ -158,6 +160,7 @@ static int end_element(struct json *j)
 
 	if (!j->n)
 		return xbloom_list_bad(j->w, "an element without a key");
+	j->w->line = j->key_line;
 	for (i = 0; i < j->n; i++) {
 		parts[i] = j->parts[i];
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", i ? " . " : "",
@@ -320,8 +323,10 @@ static int nft_scalar(struct json *j, struct frame *f, const char *text, size_t 
 static int spamhaus_close(struct json *j)
 {
 	j->w->stats.lines++;
-	if (*j->value)
+	if (*j->value) {
+		j->w->line = j->key_line;
 		return xbloom_list_entry(j->w, j->value, strlen(j->value));
+	}
 	if (!strcmp(j->kind, "metadata"))
 		return xbloom_list_ignore(j->w, XBLOOM_IGNORED_METADATA, j->kind, strlen(j->kind));
 	return xbloom_list_bad(j->w, "an object with neither \"cidr\" nor the type metadata");
@@ -338,6 +343,7 @@ static int crowdsec_close(struct json *j, const struct frame *f)
 	j->w->stats.lines++;
 	if (!len)
 		return xbloom_list_bad(j->w, "a decision without a value");
+	j->w->line = j->key_line;
 	if (!*j->kind)
 		return xbloom_list_bad(j->w, "the decision over '%.*s' has no scope",
 				       LIST_SHOW(j->value, len));
@@ -355,8 +361,10 @@ static int record_scalar(struct json *j, const struct frame *f, const char *text
 {
 	bool spamhaus = f->role == SPAMHAUS_LINE;
 
-	if (key_is(f, spamhaus ? "cidr" : "value"))
+	if (key_is(f, spamhaus ? "cidr" : "value")) {
+		j->key_line = j->line;
 		return copy(j->value, sizeof(j->value), text, len) ? 0 : too_long(j, text, len);
+	}
 	if (key_is(f, spamhaus ? "type" : "scope") && !copy(j->kind, sizeof(j->kind), text, len))
 		return too_long(j, text, len);
 	if (!spamhaus && key_is(f, "duration"))

@@ -108,10 +108,9 @@ int main(int argc, char **argv)
 		ret = -EINVAL;
 	}
 	if (!ret)
-		ret = xbloom_list_read_chunks(argv[optind], &options, chunk,
-					      quiet ? count_entry : print_entry,
-					      quiet ? (void *)counted : (void *)&options, &stats,
-					      &err);
+		ret = xbloom_list_read_chunks(
+			argv[optind], &options, chunk, quiet ? count_entry : print_entry,
+			quiet ? (void *)counted : (void *)&options, &stats, &err);
 	if (ret) {
 		fflush(stdout);
 		fprintf(stderr, "%s\n", err.text);
