@@ -50,6 +50,27 @@ struct {
 	__uint(value_size, 1);
 } xbloom_confirm SEC(".maps");
 
+/*
+ * IPv4 prefixes of up to /24, one bit for each /24, exact. Behind each other as many as the filter has
+ * arrays of bits.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct xbloom_block);
+} xbloom_nets4 SEC(".maps");
+
+/* What is never dropped. The record of all of it, though up to eight are constants of the program. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct xbloom_exempt_key);
+	__type(value, __u32);
+} xbloom_exempt SEC(".maps");
+
 /* Keys of sampled packets, for who verifies the filter's answers on live traffic. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

@@ -191,7 +191,7 @@ static bool filter_with_slots(uint32_t slots_id, char found[XBLOOM_NAME_MAX])
 	for (i = 0; i < n && !is; i++) {
 		AUTO_CLOSE int fd = -1;
 
-		if (xbloom_pin_path(path, names[i], false, XBLOOM_PIN_SLOTS, NULL))
+		if (xbloom_pin_path(path, names[i], XBLOOM_PIN_SLOTS, NULL))
 			continue;
 		fd = bpf_obj_get(path);
 		is = fd >= 0 && xbloom_map_id(fd) == slots_id;
@@ -638,8 +638,8 @@ static int attach_on_trial(struct xbloom *f, struct target *targets, size_t n,
 		.deadline_ns = boot_time_ns() + opts->try_seconds * NSEC_PER_SEC,
 	};
 	AUTO_CLOSE int cancel = -1;
-	AUTO_CLOSE int prog =
-		xbloom_load_try(f->fd[XBLOOM_PIN_SLOTS], f->fd[XBLOOM_PIN_STATS], t.deadline_ns, err);
+	AUTO_CLOSE int prog = xbloom_load_try(f->fd[XBLOOM_PIN_SLOTS], f->fd[XBLOOM_PIN_STATS],
+					      t.deadline_ns, err);
 	int ret;
 
 	if (prog < 0)
@@ -773,7 +773,7 @@ static struct outcome confirmed(const char *device, const struct occupant *o,
 			"no trial is running on %s: it was confirmed, or it has ended", device);
 		return out;
 	}
-	out.ret = xbloom_pin_path(path, name, false, XBLOOM_PIN_PROG, err);
+	out.ret = xbloom_pin_path(path, name, XBLOOM_PIN_PROG, err);
 	if (out.ret)
 		return out;
 	out.prog = bpf_obj_get(path);

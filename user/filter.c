@@ -33,7 +33,7 @@ static size_t page_round(uint64_t bytes)
 	return (size_t)((bytes + page - 1) / page * page);
 }
 
-static struct xbloom *new_filter(const char *name, bool writable)
+struct xbloom *xbloom_new(const char *name, bool writable)
 {
 	struct xbloom *f = calloc(1, sizeof(*f));
 	int i;
@@ -58,6 +58,8 @@ void xbloom_close(struct xbloom *f)
 		munmap(f->blocks, f->blocks_len);
 	if (f->meta)
 		munmap(f->meta, f->meta_len);
+	if (f->nets4)
+		munmap(f->nets4, f->nets4_len);
 	for (i = 0; i < XBLOOM_PINS; i++)
 		xbloom_close_fd(&f->fd[i]);
 	/* Last, as it lets the next writer in. */
@@ -76,7 +78,7 @@ static int map_memory(int fd, size_t len, bool writable, void **out)
 	return 0;
 }
 
-static int map_all(struct xbloom *f, struct xbloom_error *err)
+int xbloom_map_all(struct xbloom *f, struct xbloom_error *err)
 {
 	int ret = 0;
 
@@ -86,20 +88,21 @@ static int map_all(struct xbloom *f, struct xbloom_error *err)
 				 (void **)&f->meta);
 	}
 	if (!ret && !f->blocks && f->geometry.blocks) {
-		if (f->geometry.blocks > (SIZE_MAX >> 1) / XBLOOM_BLOCK_BYTES)
+		if (f->geometry.blocks > (SIZE_MAX >> 1) / XBLOOM_BLOCK_BYTES / f->lives)
 			return xbloom_fail(err, -EFBIG,
 					   "filter %s is larger than this tool's address space",
 					   f->name);
-		f->blocks_len = page_round(f->geometry.blocks * XBLOOM_BLOCK_BYTES);
+		f->blocks_len = page_round(f->geometry.blocks * f->lives * XBLOOM_BLOCK_BYTES);
 		ret = map_memory(f->fd[XBLOOM_PIN_FILTER], f->blocks_len, f->writable,
 				 (void **)&f->blocks);
 	}
+	if (!ret && !f->nets4 && f->fd[XBLOOM_PIN_NETS4] >= 0 && f->lives) {
+		f->nets4_len =
+			page_round((uint64_t)XBLOOM_NETS4_BLOCKS * f->lives * XBLOOM_BLOCK_BYTES);
+		ret = map_memory(f->fd[XBLOOM_PIN_NETS4], f->nets4_len, f->writable,
+				 (void **)&f->nets4);
+	}
 	return ret ? xbloom_fail_errno(err, ret, "cannot map the memory of filter %s", f->name) : 0;
-}
-
-static bool exists(int rootfd, const char *entry)
-{
-	return !faccessat(rootfd, entry, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
 int xbloom_hash_key_random(struct xbloom_hash_key *key, struct xbloom_error *err)
@@ -126,11 +129,11 @@ static uint64_t memory_available(void)
 	return kib ? kib * 1024 : UINT64_MAX;
 }
 
-static int check_memory(const struct xbloom_size *size, struct xbloom_error *err)
+int xbloom_check_memory(const struct xbloom_size *size, struct xbloom_error *err)
 {
 	uint64_t available = memory_available();
 
-	uint64_t needed = size->bytes + size->exact_bytes;
+	uint64_t needed = size->bytes + size->exact_bytes + xbloom_nets4_bytes(size);
 
 	if (available != UINT64_MAX && needed + MEMORY_RESERVE > available)
 		return xbloom_fail(err, -ENOMEM,
@@ -160,8 +163,14 @@ int xbloom_make_array(enum bpf_map_type type, const char *map_name, uint32_t val
 	return make_map(type, map_name, sizeof(uint32_t), value_size, entries, flags, err);
 }
 
+int xbloom_make_nets4(uint32_t lives, struct xbloom_error *err)
+{
+	return xbloom_make_array(BPF_MAP_TYPE_ARRAY, "xbloom_nets4", XBLOOM_BLOCK_BYTES,
+				 (uint64_t)XBLOOM_NETS4_BLOCKS * lives, BPF_F_MMAPABLE, err);
+}
+
 /* Two of them are all that a scratch filter has. */
-static int make_memory(struct xbloom *f, struct xbloom_error *err)
+static int make_memory(struct xbloom *f, bool nets4, struct xbloom_error *err)
 {
 	int *fd = f->fd;
 
@@ -171,38 +180,34 @@ static int make_memory(struct xbloom *f, struct xbloom_error *err)
 		return fd[XBLOOM_PIN_META];
 	fd[XBLOOM_PIN_FILTER] =
 		xbloom_make_array(BPF_MAP_TYPE_ARRAY, "xbloom_filter", XBLOOM_BLOCK_BYTES,
-				  f->geometry.blocks, BPF_F_MMAPABLE, err);
+				  f->geometry.blocks * f->lives, BPF_F_MMAPABLE, err);
 	if (fd[XBLOOM_PIN_FILTER] < 0)
 		return fd[XBLOOM_PIN_FILTER];
-	return map_all(f, err);
+	if (nets4)
+		fd[XBLOOM_PIN_NETS4] = xbloom_make_nets4(f->lives, err);
+	if (nets4 && fd[XBLOOM_PIN_NETS4] < 0)
+		return fd[XBLOOM_PIN_NETS4];
+	return xbloom_map_all(f, err);
 }
 
-static int make_maps(struct xbloom *f, const struct xbloom_rules *rules, uint64_t exact_keys,
-		     struct xbloom_error *err)
+static int make_maps(struct xbloom *f, const struct xbloom_rules *rules,
+		     const struct xbloom_size *size, struct xbloom_error *err)
 {
 	int ret, *fd = f->fd;
 
-	ret = make_memory(f, err);
+	ret = make_memory(f, size->nets4, err);
 	if (ret)
 		return ret;
-	fd[XBLOOM_PIN_STATS] = xbloom_make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
-						 sizeof(struct xbloom_stats), 1, 0, err);
-	if (fd[XBLOOM_PIN_STATS] < 0)
-		return fd[XBLOOM_PIN_STATS];
-	fd[XBLOOM_PIN_SLOTS] = xbloom_make_array(BPF_MAP_TYPE_PROG_ARRAY, "xbloom_slots",
-						 sizeof(uint32_t), 1, 0, err);
-	if (fd[XBLOOM_PIN_SLOTS] < 0)
-		return fd[XBLOOM_PIN_SLOTS];
 	if (!rules->confirm)
 		return 0;
 	fd[XBLOOM_PIN_CONFIRM] =
 		make_map(BPF_MAP_TYPE_HASH, "xbloom_confirm",
 			 xbloom_key_width(rules->fields) * (uint32_t)sizeof(uint64_t), 1,
-			 exact_keys, 0, err);
+			 size->exact_keys, 0, err);
 	return fd[XBLOOM_PIN_CONFIRM] < 0 ? fd[XBLOOM_PIN_CONFIRM] : 0;
 }
 
-static void write_meta(struct xbloom *f, uint64_t capacity, double fp_target,
+static void write_meta(struct xbloom *f, const struct xbloom_size *size,
 		       const struct xbloom_rules *rules, const struct xbloom_hash_key *key)
 {
 	const struct xbloom_geometry *g = &f->geometry;
@@ -216,18 +221,22 @@ static void write_meta(struct xbloom *f, uint64_t capacity, double fp_target,
 		.bits = g->bits,
 		.layout = g->layout,
 		.k = g->k,
+		.lives = f->lives,
+		.nets4 = size->nets4,
 	};
+	xbloom_set_plens6(&m->params, size->plens6, size->n_plens6);
 	xbloom_rules_to_params(rules, &m->params);
 	m->generation = 1;
 	m->created = (uint64_t)time(NULL);
-	m->capacity = capacity;
-	m->fp_target_femto = (uint64_t)llround(fp_target * XBLOOM_FEMTO);
-	m->alarm_percent = XBLOOM_ALARM_PERCENT;
+	m->capacity = size->items;
+	m->fp_target_femto = (uint64_t)llround(size->fp_target * XBLOOM_FEMTO);
+	m->alarm_percent = size->alarm_percent ? size->alarm_percent : XBLOOM_ALARM_PERCENT;
+	m->ttl_ns = size->ttl_ns;
 	memcpy(m->name, f->name, sizeof(m->name));
 	m->magic = XBLOOM_MAGIC;
 }
 
-static int pin_all(struct xbloom *f, struct xbloom_error *err)
+int xbloom_pin_all(struct xbloom *f, const char *entry, struct xbloom_error *err)
 {
 	char path[XBLOOM_PATH_MAX];
 	int i, ret;
@@ -235,7 +244,7 @@ static int pin_all(struct xbloom *f, struct xbloom_error *err)
 	for (i = 0; i < XBLOOM_PINS; i++) {
 		if (f->fd[i] < 0)
 			continue;
-		ret = xbloom_pin_path(path, f->name, true, (enum xbloom_pin)i, err);
+		ret = xbloom_pin_path(path, entry, (enum xbloom_pin)i, err);
 		if (ret)
 			return ret;
 		if (bpf_obj_pin(f->fd[i], path))
@@ -256,37 +265,70 @@ static int check_cancelled(const struct xbloom_options *opts, struct xbloom_erro
 	return 0;
 }
 
-static int build(struct xbloom *f, const struct xbloom_size *size, const struct xbloom_rules *rules,
-		 const struct xbloom_hash_key *key, const struct xbloom_hashes *hashes,
-		 const struct xbloom_options *opts, struct xbloom_error *err)
+int xbloom_hold_prefixes(struct xbloom *f, const struct xbloom_prefix_plan *plan,
+			 struct xbloom_error *err)
 {
-	AUTO_CLOSE int prog = -1;
+	struct xbloom_params *p = &f->meta->params;
+
+	if (plan->nets4 && !f->nets4) {
+		f->fd[XBLOOM_PIN_NETS4] = xbloom_make_nets4(f->lives, err);
+		if (f->fd[XBLOOM_PIN_NETS4] < 0)
+			return f->fd[XBLOOM_PIN_NETS4];
+		p->nets4 = 1;
+	}
+	xbloom_set_plens6(p, plan->plens6, plan->n_plens6);
+	return xbloom_map_all(f, err);
+}
+
+/* The bits and what says how to read them, filled; nothing that a packet could meet. */
+int xbloom_build_generation(struct xbloom *f, const struct xbloom_size *size,
+			    const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
+			    const struct xbloom_filling *filling, const struct xbloom_options *opts,
+			    struct xbloom_error *err)
+{
 	int ret;
 
 	f->geometry = size->geometry;
-	ret = make_maps(f, rules, size->exact_keys, err);
+	f->lives = size->lives ? size->lives : 1;
+	ret = make_maps(f, rules, size, err);
 	if (ret)
 		return ret;
-	write_meta(f, size->items, size->fp_target, rules, key);
-	if (size->alarm_percent)
-		f->meta->alarm_percent = size->alarm_percent;
-	if (hashes)
-		ret = xbloom_fill(f, hashes, opts, err);
-	if (!ret)
-		ret = check_cancelled(opts, err);
+	write_meta(f, size, rules, key);
+	if (filling)
+		ret = filling->fill(filling->ctx, f, err);
+	return ret ? ret : check_cancelled(opts, err);
+}
+
+static int build(struct xbloom *f, const struct xbloom_size *size, const struct xbloom_rules *rules,
+		 const struct xbloom_hash_key *key, const struct xbloom_filling *filling,
+		 const struct xbloom_options *opts, struct xbloom_error *err)
+{
+	char entry[XBLOOM_NAME_MAX + 1];
+	AUTO_CLOSE int prog = -1;
+	int ret, *fd = f->fd;
+
+	ret = xbloom_build_generation(f, size, rules, key, filling, opts, err);
 	if (ret)
 		return ret;
+	fd[XBLOOM_PIN_STATS] = xbloom_make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
+						 sizeof(struct xbloom_stats), 1, 0, err);
+	if (fd[XBLOOM_PIN_STATS] < 0)
+		return fd[XBLOOM_PIN_STATS];
+	fd[XBLOOM_PIN_SLOTS] = xbloom_make_array(BPF_MAP_TYPE_PROG_ARRAY, "xbloom_slots",
+						 sizeof(uint32_t), 1, 0, err);
+	if (fd[XBLOOM_PIN_SLOTS] < 0)
+		return fd[XBLOOM_PIN_SLOTS];
 	prog = xbloom_load_rules(f, f->meta->params, err);
 	if (prog < 0)
 		return prog;
 	ret = xbloom_fill_slot(f, prog, err);
 	if (ret)
 		return ret;
-	f->fd[XBLOOM_PIN_PROG] =
-		xbloom_load_entry(f->fd[XBLOOM_PIN_SLOTS], f->fd[XBLOOM_PIN_STATS], err);
-	if (f->fd[XBLOOM_PIN_PROG] < 0)
-		return f->fd[XBLOOM_PIN_PROG];
-	return pin_all(f, err);
+	fd[XBLOOM_PIN_PROG] = xbloom_load_entry(fd[XBLOOM_PIN_SLOTS], fd[XBLOOM_PIN_STATS], err);
+	if (fd[XBLOOM_PIN_PROG] < 0)
+		return fd[XBLOOM_PIN_PROG];
+	xbloom_building_entry(entry, f->name);
+	return xbloom_pin_all(f, entry, err);
 }
 
 /*
@@ -346,17 +388,17 @@ static int make_room(int rootfd, const char *name, const struct xbloom_options *
 {
 	int ret = xbloom_available(name, err);
 
-	if (ret || !exists(rootfd, name))
+	if (ret || !xbloom_exists(rootfd, name))
 		return ret;
 	ret = xbloom_destroy(name, opts, err);
 	/* Somebody else removed it first: that is room, too. */
-	return ret && ret != -ECANCELED && !exists(rootfd, name) ? 0 : ret;
+	return ret && ret != -ECANCELED && !xbloom_exists(rootfd, name) ? 0 : ret;
 }
 
-int xbloom_create(const char *name, const struct xbloom_size *size,
-		  const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
-		  const struct xbloom_hashes *hashes, const struct xbloom_options *opts,
-		  struct xbloom **out, struct xbloom_error *err)
+int xbloom_create_filled(const char *name, const struct xbloom_size *size,
+			 const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
+			 const struct xbloom_filling *filling, const struct xbloom_options *opts,
+			 struct xbloom **out, struct xbloom_error *err)
 {
 	char entry[XBLOOM_NAME_MAX + 1];
 	AUTO_CLOSE int rootfd = -1;
@@ -369,13 +411,13 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	if (!ret && rules->sample)
 		ret = xbloom_fail(err, -EINVAL, "a filter is sampled when it is there, not before");
 	if (!ret)
-		ret = check_memory(size, err);
+		ret = xbloom_check_memory(size, err);
 	if (!ret)
 		ret = xbloom_root_open(true, &rootfd, err);
 	if (ret)
 		return ret;
 	xbloom_sweep(rootfd);
-	f = new_filter(name, true);
+	f = xbloom_new(name, true);
 	if (!f)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
 	ret = claim_building(rootfd, name, opts, &f->dir_fd, err);
@@ -387,7 +429,7 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 	if (!ret)
 		ret = xbloom_available(name, err);
 	if (!ret)
-		ret = build(f, size, rules, key, hashes, opts, err);
+		ret = build(f, size, rules, key, filling, opts, err);
 	if (!ret)
 		ret = check_cancelled(opts, err);
 	/* Only now: a damaged filter may still be at work on a device. */
@@ -409,26 +451,55 @@ out_close:
 	return ret;
 }
 
+struct hashes_filling {
+	const struct xbloom_hashes *hashes;
+	const struct xbloom_options *opts;
+};
+
+static int fill_hashes(void *ctx, struct xbloom *f, struct xbloom_error *err)
+{
+	const struct hashes_filling *h = ctx;
+
+	return xbloom_fill(f, h->hashes, h->opts, err);
+}
+
+int xbloom_create(const char *name, const struct xbloom_size *size,
+		  const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
+		  const struct xbloom_hashes *hashes, const struct xbloom_options *opts,
+		  struct xbloom **out, struct xbloom_error *err)
+{
+	struct hashes_filling ctx = { hashes, opts };
+	const struct xbloom_filling filling = { fill_hashes, &ctx };
+
+	return xbloom_create_filled(name, size, rules, key, hashes ? &filling : NULL, opts, out,
+				    err);
+}
+
 /* ---- scratch ---- */
 
 int xbloom_scratch(const struct xbloom_geometry *g, uint64_t capacity, uint32_t fields,
 		   const struct xbloom_hash_key *key, struct xbloom **out, struct xbloom_error *err)
 {
 	const struct xbloom_rules rules = { .fields = fields };
-	struct xbloom *f = new_filter("scratch", true);
+	const struct xbloom_size size = {
+		.items = capacity,
+		.fp_target = xbloom_rate(g, capacity),
+	};
+	struct xbloom *f = xbloom_new("scratch", true);
 	int ret;
 
 	if (!f)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
 	f->geometry = *g;
+	f->lives = 1;
 	ret = xbloom_check_rules(&rules, err);
 	if (!ret)
-		ret = make_memory(f, err);
+		ret = make_memory(f, false, err);
 	if (ret) {
 		xbloom_close(f);
 		return ret;
 	}
-	write_meta(f, capacity, xbloom_rate(g, capacity), &rules, key);
+	write_meta(f, &size, &rules, key);
 	*out = f;
 	return 0;
 }
@@ -457,14 +528,14 @@ static int no_such(int rootfd, const char *name, struct xbloom_error *err)
 	char entry[XBLOOM_NAME_MAX + 1];
 
 	xbloom_trash_entry(entry, name);
-	if (exists(rootfd, entry))
+	if (xbloom_exists(rootfd, entry))
 		return xbloom_fail(err, -ENOENT,
 				   "the removal of filter %s was cut short, and it may still be "
 				   "attached: xdp-bloom destroy %s ends it",
 				   name, name);
 
 	xbloom_building_entry(entry, name);
-	if (exists(rootfd, entry))
+	if (xbloom_exists(rootfd, entry))
 		return xbloom_fail(
 			err, -ENOENT,
 			"filter %s is just being made, or its making was cut short: wait, "
@@ -477,7 +548,7 @@ static int open_pin(struct xbloom *f, enum xbloom_pin pin, struct xbloom_error *
 {
 	LIBBPF_OPTS(bpf_obj_get_opts, opts);
 	char path[XBLOOM_PATH_MAX];
-	int ret = xbloom_pin_path(path, f->name, false, pin, err);
+	int ret = xbloom_pin_path(path, f->name, pin, err);
 
 	if (ret)
 		return ret;
@@ -566,12 +637,15 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 		.layout = p->layout,
 		.k = p->k,
 	};
+	f->lives = p->lives ? p->lives : 1;
 	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
 	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity || f->meta->alarm_percent < 1 ||
-	    f->meta->alarm_percent > 100 || !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
+	    f->meta->alarm_percent > 100 || f->lives > XBLOOM_LIVES_MAX || p->current >= f->lives ||
+	    p->n_plens6 > XBLOOM_PLENS6_MAX || p->n_exempt > XBLOOM_EXEMPT_CONSTANTS ||
+	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
-		    f->geometry.blocks))
+		    f->geometry.blocks * f->lives))
 		return damaged(f->name, "its bits are not of the size in its record", err);
 	if (!map_is(f->fd[XBLOOM_PIN_STATS], BPF_MAP_TYPE_PERCPU_ARRAY, sizeof(struct xbloom_stats),
 		    1))
@@ -584,6 +658,10 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	if (f->fd[XBLOOM_PIN_SAMPLES] >= 0 &&
 	    !map_is(f->fd[XBLOOM_PIN_SAMPLES], BPF_MAP_TYPE_RINGBUF, 0, XBLOOM_SAMPLES_BYTES))
 		return damaged(f->name, "samples", err);
+	if ((p->nets4 || f->fd[XBLOOM_PIN_NETS4] >= 0) &&
+	    !map_is(f->fd[XBLOOM_PIN_NETS4], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
+		    (uint64_t)XBLOOM_NETS4_BLOCKS * f->lives))
+		return damaged(f->name, "nets4", err);
 	return 0;
 }
 
@@ -598,11 +676,11 @@ static int open_all(struct xbloom *f, struct xbloom_error *err)
 		if (i != XBLOOM_PIN_META)
 			ret = open_pin(f, (enum xbloom_pin)i, err);
 	if (!ret)
-		ret = map_all(f, err); /* meta; the geometry is not known yet */
+		ret = xbloom_map_all(f, err); /* meta; the geometry is not known yet */
 	if (!ret)
 		ret = check_geometry(f, err);
 	if (!ret)
-		ret = map_all(f, err);
+		ret = xbloom_map_all(f, err);
 	return ret;
 }
 
@@ -610,7 +688,7 @@ static int open_all(struct xbloom *f, struct xbloom_error *err)
 static int try_open(const char *name, bool writable, int rootfd, const struct xbloom_options *opts,
 		    struct xbloom **out, bool *moved, struct xbloom_error *err)
 {
-	struct xbloom *f = new_filter(name, writable);
+	struct xbloom *f = xbloom_new(name, writable);
 	int ret = 0;
 
 	if (!f)
@@ -625,10 +703,15 @@ static int try_open(const char *name, bool writable, int rootfd, const struct xb
 	}
 	if (writable) {
 		ret = xbloom_lock(f->dir_fd, name, opts, err);
-		if (!ret && !xbloom_still_at(f->dir_fd, rootfd, name))
-			ret = xbloom_fail(err, -ENOENT, "filter %s was destroyed meanwhile", name);
-		if (ret)
+		/* Another generation has its name now, or nobody has: look again. */
+		if (!ret)
+			*moved = !xbloom_still_at(f->dir_fd, rootfd, name);
+		if (ret || *moved)
 			goto out_close;
+	}
+	if (xbloom_settle_successor(rootfd, f)) {
+		*moved = true;
+		goto out_close;
 	}
 	ret = open_all(f, err);
 	*moved = !xbloom_still_at(f->dir_fd, rootfd, name);
@@ -677,6 +760,8 @@ int xbloom_open(const char *name, unsigned int flags, const struct xbloom_option
 		}
 		xbloom_close(f);
 		ret = 0;
+		if (err)
+			err->text[0] = '\0';
 	}
 	return ret ? ret
 		   : xbloom_fail(err, -EAGAIN, "filter %s is being replaced again and again", name);
@@ -772,14 +857,14 @@ int xbloom_detach_entry(const char *entry, struct xbloom_error *err)
 	AUTO_CLOSE int slots = -1;
 	AUTO_CLOSE int prog = -1;
 	uint32_t slots_id = 0;
-	int ret = xbloom_pin_path(path, entry, false, XBLOOM_PIN_SLOTS, err);
+	int ret = xbloom_pin_path(path, entry, XBLOOM_PIN_SLOTS, err);
 
 	if (ret)
 		return ret;
 	slots = bpf_obj_get(path);
 	if (slots >= 0) {
 		slots_id = xbloom_map_id(slots);
-	} else if (!xbloom_pin_path(path, entry, false, XBLOOM_PIN_PROG, NULL)) {
+	} else if (!xbloom_pin_path(path, entry, XBLOOM_PIN_PROG, NULL)) {
 		prog = bpf_obj_get(path);
 		if (prog >= 0)
 			slots_id = xbloom_slots_of_prog(prog);
@@ -795,12 +880,12 @@ static int destroy_leftover(int rootfd, const char *name, struct xbloom_error *e
 
 	xbloom_building_entry(building, name);
 	xbloom_trash_entry(trash, name);
-	left = exists(rootfd, building) || exists(rootfd, trash);
+	left = xbloom_exists(rootfd, building) || xbloom_exists(rootfd, trash);
 	xbloom_sweep(rootfd);
-	if (exists(rootfd, building))
+	if (xbloom_exists(rootfd, building))
 		return xbloom_fail(err, -EBUSY, "filter %s is just being made: wait for that",
 				   name);
-	if (exists(rootfd, trash))
+	if (xbloom_exists(rootfd, trash))
 		return xbloom_sweep_one(rootfd, trash, err);
 	if (!left)
 		return xbloom_fail(err, -ENOENT,

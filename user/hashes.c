@@ -13,8 +13,6 @@
 /* Where a bucket is small enough that comparing beats counting. */
 #define INSERTION_SORT_MAX 48
 #define FIRST_ROOM 4096
-#define DIGIT_BITS 8
-#define DIGITS (1u << DIGIT_BITS)
 
 int xbloom_hashes_push(struct xbloom_hashes *h, uint64_t hash, struct xbloom_error *err)
 {
@@ -31,7 +29,7 @@ int xbloom_hashes_push(struct xbloom_hashes *h, uint64_t hash, struct xbloom_err
 	return 0;
 }
 
-static int push_words(struct xbloom_hashes *h, const __u64 *words, struct xbloom_error *err)
+int xbloom_hashes_push_words(struct xbloom_hashes *h, const __u64 *words, struct xbloom_error *err)
 {
 	if (h->words_n == h->words_room) {
 		size_t room = h->words_room ? h->words_room + h->words_room / 2 : FIRST_ROOM;
@@ -56,7 +54,29 @@ int xbloom_hashes_push_flow(struct xbloom_hashes *h, const struct xbloom_hash_ke
 	unsigned int n = xbloom_key_words(flow, fields, words);
 	int ret = xbloom_hashes_push(h, xbloom_words_hash(key, words, n), err);
 
-	return ret || !h->width ? ret : push_words(h, words, err);
+	return ret || !h->width ? ret : xbloom_hashes_push_words(h, words, err);
+}
+
+int xbloom_hashes_append_words(struct xbloom_hashes *to, const struct xbloom_hashes *from,
+			       struct xbloom_error *err)
+{
+	size_t n = to->words_n + from->words_n;
+
+	if (!from->words_n)
+		return 0;
+	if (n > to->words_room) {
+		__u64 *v = reallocarray(to->words, n, to->width * sizeof(*v));
+
+		if (!v)
+			return xbloom_fail(err, -ENOMEM, "out of memory after %zu keys",
+					   to->words_n);
+		to->words = v;
+		to->words_room = n;
+	}
+	memcpy(to->words + to->words_n * to->width, from->words,
+	       from->words_n * from->width * sizeof(*from->words));
+	to->words_n = n;
+	return 0;
 }
 
 static void insertion_sort(uint64_t *v, size_t n)
@@ -72,31 +92,27 @@ static void insertion_sort(uint64_t *v, size_t n)
 	}
 }
 
-/*
- * Sort in place by the digit at `shift`, then each bucket by the next (American flag sort:
- * McIlroy, Bostic and McIlroy, "Engineering Radix Sort", 1993). Hashes are uniform, so the
- * recursion ends after log256(n) levels; eight is the most for equal ones.
- */
-static void radix_sort(uint64_t *v, size_t n, unsigned int shift)
+void xbloom_radix_partition(uint64_t *v, size_t n, unsigned int shift,
+			    size_t start[XBLOOM_DIGITS + 1])
 {
-	size_t start[DIGITS + 1], next[DIGITS];
-	size_t count[DIGITS] = { 0 };
+	size_t next[XBLOOM_DIGITS];
+	size_t count[XBLOOM_DIGITS] = { 0 };
 	unsigned int d;
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		count[v[i] >> shift & (DIGITS - 1)]++;
+		count[v[i] >> shift & (XBLOOM_DIGITS - 1)]++;
 	start[0] = 0;
-	for (d = 0; d < DIGITS; d++) {
+	for (d = 0; d < XBLOOM_DIGITS; d++) {
 		next[d] = start[d];
 		start[d + 1] = start[d] + count[d];
 	}
-	for (d = 0; d < DIGITS; d++) {
+	for (d = 0; d < XBLOOM_DIGITS; d++) {
 		while (next[d] < start[d + 1]) {
 			uint64_t x = v[next[d]];
 			unsigned int home;
 
-			while ((home = x >> shift & (DIGITS - 1)) != d) {
+			while ((home = x >> shift & (XBLOOM_DIGITS - 1)) != d) {
 				uint64_t other = v[next[home]];
 
 				v[next[home]++] = x;
@@ -105,25 +121,46 @@ static void radix_sort(uint64_t *v, size_t n, unsigned int shift)
 			v[next[d]++] = x;
 		}
 	}
-	for (d = 0; d < DIGITS; d++) {
-		if (count[d] <= INSERTION_SORT_MAX)
-			insertion_sort(v + start[d], count[d]);
-		else if (shift)
-			radix_sort(v + start[d], count[d], shift - DIGIT_BITS);
+}
+
+/*
+ * Sort in place by the digit at `shift`, then each bucket by the next (American flag sort:
+ * McIlroy, Bostic and McIlroy, "Engineering Radix Sort", 1993). Hashes are uniform, so the
+ * recursion ends after log256(n) levels; eight is the most for equal ones.
+ */
+void xbloom_radix_sort(uint64_t *v, size_t n, unsigned int shift)
+{
+	size_t start[XBLOOM_DIGITS + 1];
+	unsigned int d;
+
+	if (n <= INSERTION_SORT_MAX) {
+		insertion_sort(v, n);
+		return;
 	}
+	xbloom_radix_partition(v, n, shift, start);
+	for (d = 0; d < XBLOOM_DIGITS && shift; d++)
+		xbloom_radix_sort(v + start[d], start[d + 1] - start[d], shift - XBLOOM_DIGIT_BITS);
+}
+
+size_t xbloom_drop_repeated(uint64_t *v, size_t n)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < n; i++)
+		if (!i || v[i] != v[i - 1])
+			v[kept++] = v[i];
+	return kept;
 }
 
 uint64_t xbloom_hashes_distinct(struct xbloom_hashes *h)
 {
-	size_t i, kept = 0;
+	size_t kept;
 	uint64_t dropped;
 
 	if (!h->n)
 		return 0;
-	radix_sort(h->v, h->n, 64 - DIGIT_BITS);
-	for (i = 0; i < h->n; i++)
-		if (!i || h->v[i] != h->v[i - 1])
-			h->v[kept++] = h->v[i];
+	xbloom_radix_sort(h->v, h->n, XBLOOM_FIRST_SHIFT);
+	kept = xbloom_drop_repeated(h->v, h->n);
 	dropped = h->n - kept;
 	h->n = kept;
 	return dropped;

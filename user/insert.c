@@ -81,7 +81,7 @@ static bool cancelled(const struct xbloom_options *opts)
 
 /* ---- the exact map ---- */
 
-static int no_room(const struct xbloom *f, int code, struct xbloom_error *err)
+int xbloom_exact_no_room(const struct xbloom *f, int code, struct xbloom_error *err)
 {
 	if (code == -E2BIG || code == -ENOMEM)
 		return xbloom_fail(err, -ENOSPC,
@@ -107,27 +107,27 @@ static void exact_undo(const struct xbloom *f, const struct xbloom_hashes *h, si
 /*
  * All of them, or none. One by one, to know which were new: their bits come after this, so they can
  * be taken out again. (Meanwhile one that is a false positive is confirmed, and dropped, as it was
- * meant to be.)
+ * meant to be.) *was_new, a byte for each, is for exact_undo(), and the caller's to free.
  */
 static int exact_add(const struct xbloom *f, const struct xbloom_hashes *h,
-		     const struct xbloom_options *opts, struct xbloom_error *err)
+		     const struct xbloom_options *opts, uint8_t **was_new, struct xbloom_error *err)
 {
-	AUTO_FREE uint8_t *was_new = calloc(h->words_n ? h->words_n : 1, 1);
 	size_t i;
 
-	if (!was_new)
+	*was_new = calloc(h->words_n ? h->words_n : 1, 1);
+	if (!*was_new)
 		return xbloom_fail(err, -ENOMEM, "out of memory");
 	for (i = 0; i < h->words_n; i++) {
 		if (i % PROGRESS_EVERY == 0)
 			tell(opts, "filling the exact map", i, h->words_n);
 		if (!bpf_map_update_elem(f->fd[XBLOOM_PIN_CONFIRM], h->words + i * h->width,
 					 &present, BPF_NOEXIST)) {
-			was_new[i] = 1;
+			(*was_new)[i] = 1;
 		} else if (errno != EEXIST) {
 			int code = -errno;
 
-			exact_undo(f, h, i, was_new);
-			return no_room(f, code, err);
+			exact_undo(f, h, i, *was_new);
+			return xbloom_exact_no_room(f, code, err);
 		}
 	}
 	return 0;
@@ -148,7 +148,7 @@ static int exact_fill(const struct xbloom *f, const struct xbloom_hashes *h,
 		tell(opts, "filling the exact map", i, h->words_n);
 		if (bpf_map_update_batch(f->fd[XBLOOM_PIN_CONFIRM], h->words + i * h->width, values,
 					 &n, NULL))
-			return no_room(f, -errno, err);
+			return xbloom_exact_no_room(f, -errno, err);
 	}
 	return 0;
 }
@@ -207,30 +207,96 @@ int xbloom_add(struct xbloom *f, uint64_t hash)
 	return changed;
 }
 
+/* The bits, last of all: a packet that meets them must find everything else in place. */
+static uint64_t insert_all(struct xbloom *f, const struct xbloom_hashes *hashes,
+			   const struct xbloom_options *opts)
+{
+	uint64_t changed = 0;
+	size_t i;
+
+	for (i = 0; i < hashes->n; i++) {
+		if (i % PROGRESS_EVERY == 0)
+			tell(opts, "filling", i, hashes->n);
+		changed += insert(f, hashes->v[i]);
+	}
+	publish();
+	return changed;
+}
+
 int xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 		   const struct xbloom_options *opts, uint64_t *changed, struct xbloom_error *err)
 {
+	AUTO_FREE uint8_t *was_new = NULL;
 	int ret = xbloom_check_writable(f, err);
-	size_t i;
+
+	*changed = 0;
+	if (!ret && f->fd[XBLOOM_PIN_CONFIRM] >= 0) {
+		/* First, or a packet could meet the bits of a key and be refuted. */
+		ret = check_words(f, hashes, err);
+		if (!ret)
+			ret = exact_add(f, hashes, opts, &was_new, err);
+	}
+	if (!ret)
+		*changed = insert_all(f, hashes, opts);
+	return ret;
+}
+
+/* Bits of nets4; before the program that looks at them, where there was none. */
+static void insert_nets4(struct xbloom *f, const struct xbloom_prefixes *prefixes)
+{
+	xbloom_prefixes_nets4(prefixes, f->nets4 + f->meta->params.current * XBLOOM_NETS4_BLOCKS);
+	publish();
+}
+
+/* `hashes` is all that the keys come to; whatever fails, fails before anything is in force. */
+static int add_keys(struct xbloom *f, const struct xbloom_keys *keys,
+		    const struct xbloom_hashes *hashes, const struct xbloom_options *opts,
+		    uint64_t *changed, struct xbloom_error *err)
+{
+	const struct xbloom_prefixes *prefixes = xbloom_keys_merged(keys);
+	const struct xbloom_prefix_plan *plan = xbloom_keys_prefixes(keys);
+	bool exact = f->fd[XBLOOM_PIN_CONFIRM] >= 0;
+	AUTO_FREE uint8_t *was_new = NULL;
+	int ret = 0;
+
+	if (exact)
+		ret = exact_add(f, hashes, opts, &was_new, err);
+	if (ret)
+		return ret;
+	if (f->rebuilding)
+		ret = xbloom_keys_late(keys, f, err);
+	if (!ret && plan)
+		ret = xbloom_widen(f, plan, err);
+	if (ret) {
+		if (exact)
+			exact_undo(f, hashes, hashes->words_n, was_new);
+		return ret;
+	}
+	if (plan && plan->nets4)
+		insert_nets4(f, prefixes);
+	*changed = insert_all(f, hashes, opts);
+	return 0;
+}
+
+int xbloom_add_keys(struct xbloom *f, struct xbloom_keys *keys, const struct xbloom_options *opts,
+		    uint64_t *changed, struct xbloom_error *err)
+{
+	struct xbloom_hashes hashes = { 0 };
+	int ret = xbloom_check_writable(f, err);
 
 	*changed = 0;
 	if (ret)
 		return ret;
-	if (f->fd[XBLOOM_PIN_CONFIRM] >= 0) {
-		/* First, or a packet could meet the bits of a key and be refuted. */
-		ret = check_words(f, hashes, err);
-		if (!ret)
-			ret = exact_add(f, hashes, opts, err);
-		if (ret)
-			return ret;
-	}
-	for (i = 0; i < hashes->n; i++) {
-		if (i % PROGRESS_EVERY == 0)
-			tell(opts, "filling", i, hashes->n);
-		*changed += insert(f, hashes->v[i]);
-	}
-	publish();
-	return 0;
+	if (!xbloom_keys_are_for(keys, &f->meta->params))
+		return xbloom_fail(err, -EAGAIN, "filter %s was rebuilt meanwhile: try again",
+				   f->name);
+	ret = xbloom_keys_gather(keys, &hashes, err);
+	if (!ret && f->fd[XBLOOM_PIN_CONFIRM] >= 0)
+		ret = check_words(f, &hashes, err);
+	if (!ret)
+		ret = add_keys(f, keys, &hashes, opts, changed, err);
+	xbloom_hashes_free(&hashes);
+	return ret;
 }
 
 uint64_t xbloom_count_new(const struct xbloom *f, const struct xbloom_hashes *hashes)

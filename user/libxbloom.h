@@ -82,7 +82,17 @@ struct xbloom_size {
 	uint64_t exact_bytes;
 	/* From where on the load is called high; 0: XBLOOM_ALARM_PERCENT. xbloom_plan() leaves 0. */
 	unsigned int alarm_percent;
+	/* What prefixes need; xbloom_plan() leaves all of it 0. */
+	bool nets4;	       /* the exact map of IPv4 prefixes, xbloom_nets4_bytes() */
+	unsigned int n_plens6; /* IPv6 lengths that a packet is asked for; 0: 128 alone */
+	uint32_t plens6[XBLOOM_PLENS6_MAX]; /* the longest first, which is 128 */
+	/* A time to live: arrays in rotation, and the time of one; 0: for ever. */
+	unsigned int lives;
+	uint64_t ttl_ns;
 };
+
+/* What the map of IPv4 prefixes takes: 2 MiB for each array of bits, or 0. */
+uint64_t xbloom_nets4_bytes(const struct xbloom_size *size);
 
 /*
  * Find the smallest geometry that keeps the rate at `items` keys. -EINVAL: a number is out of
@@ -274,6 +284,73 @@ int xbloom_list_hash(const char *path, uint32_t fields, const struct xbloom_hash
 		     struct xbloom_hashes *hashes, struct xbloom_list_stats *stats,
 		     xbloom_progress_fn progress, void *progress_ctx, struct xbloom_error *err);
 
+/* ---- prefixes (prefixes.c) ---- */
+
+/* Keys that IPv6 prefixes may come to when they are expanded to the filter's lengths. */
+#define XBLOOM_EXPAND_MAX (16ULL << 20)
+
+/* What the prefixes of a list come to in a filter. */
+struct xbloom_prefix_plan {
+	uint64_t nets4;	       /* bits of the exact map: /24s */
+	uint64_t hosts4;       /* keys: the addresses of IPv4 prefixes longer than /24 */
+	uint64_t keys6;	       /* keys: what IPv6 prefixes become */
+	unsigned int n_plens6; /* lengths that IPv6 packets are asked for, */
+	uint32_t plens6[XBLOOM_PLENS6_MAX]; /* the longest first, which is 128 */
+};
+
+/* ---- keys from lists (keys.c) ---- */
+
+/*
+ * What lists and arguments hold, on its way into a filter. Open, read, settle; then ask how many
+ * they are, make the filter (xbloom_keys_put() as its filling) or add them to one.
+ */
+struct xbloom_keys;
+
+struct xbloom_keys_options {
+	uint32_t fields;
+	struct xbloom_hash_key key;		  /* the secret of the filter that they are for */
+	const struct xbloom_hash_key *source_key; /* see struct xbloom_source; NULL: not wanted */
+	bool words;	     /* keep the keys themselves: for an exact map, and for adding */
+	uint64_t max_keys;   /* a reader may hold; 0: no limit */
+	uint64_t expand_max; /* 0: XBLOOM_EXPAND_MAX */
+	uint32_t plens6[XBLOOM_PLENS6_MAX]; /* that the filter has already */
+	unsigned int n_plens6;
+	/* Told of each entry as it is read, from several threads at once; may be NULL. */
+	void (*seen)(void *ctx, unsigned int worker, const struct xbloom_flow *flow);
+	void *seen_ctx;
+};
+
+int xbloom_keys_open(const struct xbloom_keys_options *options, struct xbloom_keys **out,
+		     struct xbloom_error *err);
+void xbloom_keys_close(struct xbloom_keys *keys);
+
+/* As xbloom_list_read() and xbloom_entry_parse(). -E2BIG: more keys than may be held. */
+int xbloom_keys_read(struct xbloom_keys *keys, const char *path,
+		     const struct xbloom_list_options *options, struct xbloom_list_stats *stats,
+		     struct xbloom_error *err);
+int xbloom_keys_argument(struct xbloom_keys *keys, const char *text,
+			 struct xbloom_list_stats *stats, struct xbloom_error *err);
+/* One entry: an xbloom_entry_fn whose ctx is the keys. */
+int xbloom_keys_take(void *keys, unsigned int worker, const struct xbloom_flow *flow,
+		     const char *text, size_t len);
+
+/* All was read: sort, and drop what is there twice. -E2BIG: see xbloom_prefix_plan. */
+int xbloom_keys_settle(struct xbloom_keys *keys, const struct xbloom_options *opts,
+		       struct xbloom_error *err);
+/*
+ * The same keys for a filter with another secret, or other lengths. They must have words, and are
+ * to be settled again.
+ */
+int xbloom_keys_rehash(struct xbloom_keys *keys, const struct xbloom_params *params,
+		       struct xbloom_error *err);
+
+/* Of settled keys: those that the filter gets, expanded prefixes included; how many were dropped. */
+uint64_t xbloom_keys_distinct(const struct xbloom_keys *keys);
+uint64_t xbloom_keys_repeated(const struct xbloom_keys *keys);
+/* NULL: there was no prefix. */
+const struct xbloom_prefix_plan *xbloom_keys_prefixes(const struct xbloom_keys *keys);
+void xbloom_keys_source(const struct xbloom_keys *keys, struct xbloom_source *source);
+
 /* ---- filters (filter.c, state.c) ---- */
 
 struct xbloom; /* an open filter */
@@ -314,6 +391,28 @@ int xbloom_create(const char *name, const struct xbloom_size *size,
 		  const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
 		  const struct xbloom_hashes *hashes, const struct xbloom_options *opts,
 		  struct xbloom **out, struct xbloom_error *err);
+
+/* What fills a filter that is being made, and nobody sees yet. */
+struct xbloom_filling {
+	int (*fill)(void *ctx, struct xbloom *f, struct xbloom_error *err);
+	void *ctx;
+};
+/* The same with a filling (may be NULL). */
+int xbloom_create_filled(const char *name, const struct xbloom_size *size,
+			 const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
+			 const struct xbloom_filling *filling, const struct xbloom_options *opts,
+			 struct xbloom **out, struct xbloom_error *err);
+
+/* Settled keys into a filter that is being made, and what they came from into its record. */
+int xbloom_keys_put(struct xbloom_keys *keys, struct xbloom *f, const struct xbloom_options *opts,
+		    struct xbloom_error *err);
+/*
+ * Lists that are too long to be held: from now on keys go into f, which is being made, as they are
+ * read. After the last, xbloom_keys_stream_end() in the place of settle and put.
+ */
+int xbloom_keys_stream_to(struct xbloom_keys *keys, struct xbloom *f, struct xbloom_error *err);
+int xbloom_keys_stream_end(struct xbloom_keys *keys, struct xbloom *f,
+			   const struct xbloom_options *opts, struct xbloom_error *err);
 
 #define XBLOOM_OPEN_WRITE 1u
 /*
@@ -356,6 +455,13 @@ int xbloom_add_all(struct xbloom *f, const struct xbloom_hashes *hashes,
 		   const struct xbloom_options *opts, uint64_t *changed, struct xbloom_error *err);
 
 /*
+ * Settled keys into a filter that is at work; everything else as with xbloom_add_all(). Its secret
+ * and lengths must be those of the keys (xbloom_keys_rehash()), else -EAGAIN.
+ */
+int xbloom_add_keys(struct xbloom *f, struct xbloom_keys *keys, const struct xbloom_options *opts,
+		    uint64_t *changed, struct xbloom_error *err);
+
+/*
  * How many of the hashes, distinct, are certainly not in the filter. As many will change a bit, or
  * fewer.
  */
@@ -371,6 +477,29 @@ void xbloom_rules(const struct xbloom *f, struct xbloom_rules *rules);
 
 /* Call the load high from this share of the capacity on, 1..100: -EINVAL. */
 int xbloom_set_alarm(struct xbloom *f, unsigned int percent, struct xbloom_error *err);
+
+/* ---- rebuilding (rebuild.c) ---- */
+
+/*
+ * Fill a filter anew, while it is at work. From begin to finish, keys that others add go into both
+ * generations. -EBUSY: it is being rebuilt already.
+ */
+struct xbloom_rebuild;
+int xbloom_rebuild_begin(const char *name, const struct xbloom_options *opts,
+			 struct xbloom_rebuild **out, struct xbloom_error *err);
+/* The record of the generation that is at work, as it was when the rebuild began. */
+const struct xbloom_meta *xbloom_rebuild_meta(const struct xbloom_rebuild *r);
+/*
+ * Make the next generation, of this size, secret and filling, and put it in the place of the one at
+ * work: each packet meets the one or the other. On failure the old one is as it was. *out is open
+ * and locked for writing. -ENOENT: the filter was destroyed meanwhile.
+ */
+int xbloom_rebuild_finish(struct xbloom_rebuild *r, const struct xbloom_size *size,
+			  const struct xbloom_hash_key *key, const struct xbloom_filling *filling,
+			  const struct xbloom_options *opts, struct xbloom **out,
+			  struct xbloom_error *err);
+/* After it, or instead of it. */
+void xbloom_rebuild_end(struct xbloom_rebuild *r);
 
 /* False: it was destroyed, or another filter has its name now. */
 bool xbloom_is_there(const struct xbloom *f);

@@ -199,6 +199,13 @@ int xbloom_plan(const struct xbloom_size_request *req, struct xbloom_size *size,
 	return 0;
 }
 
+uint64_t xbloom_nets4_bytes(const struct xbloom_size *size)
+{
+	uint64_t lives = size->lives ? size->lives : 1;
+
+	return size->nets4 ? lives * XBLOOM_NETS4_BLOCKS * XBLOOM_BLOCK_BYTES : 0;
+}
+
 /* ---- the exact map ---- */
 
 /*

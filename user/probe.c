@@ -118,6 +118,8 @@ static int load_target(struct xbloom_prober *p, const struct xbloom *f,
 		.stats = p->stats,
 		.confirm = -1,
 		.samples = p->samples,
+		.nets4 = -1,
+		.exempt = -1,
 	};
 	struct xbloom_params params = *xbloom_params_in_force(f);
 	AUTO_CLOSE int prog = -1;

@@ -52,6 +52,10 @@ static int use_maps(struct xdp_bloom_bpf *skel, const struct xbloom_prog_maps *m
 		ret = use_map(skel->maps.xbloom_confirm, maps->confirm);
 	if (!ret)
 		ret = use_map(skel->maps.xbloom_samples, maps->samples);
+	if (!ret)
+		ret = use_map(skel->maps.xbloom_nets4, maps->nets4);
+	if (!ret)
+		ret = use_map(skel->maps.xbloom_exempt, maps->exempt);
 	return ret;
 }
 
@@ -104,6 +108,8 @@ static struct xbloom_prog_maps entry_maps(int slots_fd, int stats_fd)
 		.stats = stats_fd,
 		.confirm = -1,
 		.samples = -1,
+		.nets4 = -1,
+		.exempt = -1,
 	};
 }
 
@@ -149,6 +155,13 @@ uint64_t xbloom_try_deadline(int rodata_fd)
 	return rodata->try_deadline_ns;
 }
 
+/* Whether the filter needs the program that asks more than one question, or keeps more to answer it. */
+static bool asks_all(const struct xbloom_params *p)
+{
+	return p->nets4 || p->n_plens6 > 1 || p->lives > 1 ||
+	       (p->policy == XBLOOM_POLICY_ALLOW && p->extras & XBLOOM_EXEMPTS);
+}
+
 int xbloom_load_slot(const struct xbloom_prog_maps *maps, const struct xbloom_params *params,
 		     struct xbloom_error *err)
 {
@@ -158,7 +171,9 @@ int xbloom_load_slot(const struct xbloom_prog_maps *maps, const struct xbloom_pa
 	if (!skel)
 		return -errno;
 	memcpy((void *)&skel->rodata->params, params, sizeof(*params));
-	fd = load(skel, skel->progs.xdp_bloom_slot, maps, err);
+	fd = load(skel,
+		  asks_all(params) ? skel->progs.xdp_bloom_slot_all : skel->progs.xdp_bloom_slot,
+		  maps, err);
 	xdp_bloom_bpf__destroy(skel);
 	return fd;
 }

@@ -36,7 +36,8 @@ void xbloom_rules_to_params(const struct xbloom_rules *rules, struct xbloom_para
 	p->policy = rules->policy;
 	p->shadow = rules->shadow;
 	p->unkeyed_drop = rules->unkeyed_drop;
-	p->extras = rules->confirm ? XBLOOM_CONFIRM : 0;
+	p->extras &= XBLOOM_EXEMPTS; /* what is exempt is no rule, and stays */
+	p->extras |= rules->confirm ? XBLOOM_CONFIRM : 0;
 	/* Absent keys as well: only so can it be told of how many keys some were false positives. */
 	p->extras |= rules->sample ? XBLOOM_SAMPLE : 0;
 	p->sample_every = rules->sample ? rules->sample : 1;
@@ -60,6 +61,8 @@ int xbloom_load_rules(struct xbloom *f, struct xbloom_params params, struct xblo
 		.stats = f->fd[XBLOOM_PIN_STATS],
 		.confirm = params.extras & XBLOOM_CONFIRM ? f->fd[XBLOOM_PIN_CONFIRM] : -1,
 		.samples = params.extras & XBLOOM_SAMPLE ? f->fd[XBLOOM_PIN_SAMPLES] : -1,
+		.nets4 = params.nets4 ? f->fd[XBLOOM_PIN_NETS4] : -1,
+		.exempt = params.exempt_trie ? f->fd[XBLOOM_PIN_EXEMPT] : -1,
 	};
 
 	params.blocks = f->geometry.blocks;
@@ -69,7 +72,7 @@ int xbloom_load_rules(struct xbloom *f, struct xbloom_params params, struct xblo
 	return xbloom_load_slot(&maps, &params, err);
 }
 
-static uint32_t prog_id(int prog)
+uint32_t xbloom_prog_id(int prog)
 {
 	struct bpf_prog_info info = { 0 };
 	uint32_t len = sizeof(info);
@@ -120,7 +123,7 @@ static int make_ring(struct xbloom *f, struct xbloom_error *err)
 
 	if (f->fd[XBLOOM_PIN_SAMPLES] >= 0)
 		return 0;
-	ret = xbloom_pin_path(path, f->name, false, XBLOOM_PIN_SAMPLES, err);
+	ret = xbloom_pin_path(path, f->name, XBLOOM_PIN_SAMPLES, err);
 	if (ret)
 		return ret;
 	fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "xbloom_samples", 0, 0, XBLOOM_SAMPLES_BYTES,
@@ -135,17 +138,83 @@ static int make_ring(struct xbloom *f, struct xbloom_error *err)
 	return 0;
 }
 
-int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err)
+int xbloom_change_params(struct xbloom *f, const struct xbloom_params *next,
+			 struct xbloom_error *err)
 {
 	struct xbloom_meta *m = f->meta;
 	AUTO_CLOSE int prog = -1;
 	uint32_t id;
+	int ret;
+
+	m->next = *next;
+	prog = xbloom_load_rules(f, m->next, err);
+	if (prog < 0)
+		return prog;
+	id = xbloom_prog_id(prog);
+	if (!id)
+		return xbloom_fail(err, -EIO, "the new program of %s has no id", f->name);
+	__atomic_store_n(&m->pending, id, __ATOMIC_RELEASE);
+	ret = xbloom_fill_slot(f, prog, err);
+	xbloom_settle_rules(f);
+	return ret;
+}
+
+/* The map of IPv4 prefixes: made when the first one comes, and then kept. */
+static int make_nets4(struct xbloom *f, struct xbloom_error *err)
+{
+	char path[XBLOOM_PATH_MAX];
+	AUTO_CLOSE int fd = -1;
+	int ret = xbloom_pin_path(path, f->name, XBLOOM_PIN_NETS4, err);
+
+	if (ret || f->fd[XBLOOM_PIN_NETS4] >= 0)
+		return ret;
+	fd = xbloom_make_nets4(f->lives, err);
+	if (fd < 0)
+		return fd;
+	if (bpf_obj_pin(fd, path))
+		return xbloom_fail_errno(err, -errno, "cannot pin %s", path);
+	f->fd[XBLOOM_PIN_NETS4] = fd;
+	fd = -1;
+	return xbloom_map_all(f, err);
+}
+
+int xbloom_widen(struct xbloom *f, const struct xbloom_prefix_plan *plan, struct xbloom_error *err)
+{
+	struct xbloom_params next = f->meta->params;
+	bool nets4 = plan->nets4 && !next.nets4;
+	int ret = 0;
+
+	if (plan->nets4)
+		ret = make_nets4(f, err);
+	if (ret)
+		return ret;
+	if (!nets4 && (plan->n_plens6 <= 1 || plan->n_plens6 == next.n_plens6))
+		return 0;
+	next.nets4 |= nets4;
+	xbloom_set_plens6(&next, plan->plens6, plan->n_plens6);
+	return xbloom_change_params(f, &next, err);
+}
+
+void xbloom_set_plens6(struct xbloom_params *p, const uint32_t *plens6, unsigned int n)
+{
+	unsigned int i;
+
+	memset(p->plens6, 0, sizeof(p->plens6));
+	p->n_plens6 = n;
+	for (i = 0; i < n; i++) {
+		p->plens6[i].plen = plens6[i];
+		xbloom_raw_mask128(plens6[i], p->plens6[i].mask);
+	}
+}
+
+int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct xbloom_error *err)
+{
+	struct xbloom_params next = f->meta->params;
 	int ret = xbloom_check_writable(f, err);
 
 	if (ret)
 		return ret;
-	if (rules->fields != m->params.fields ||
-	    rules->confirm != !!(m->params.extras & XBLOOM_CONFIRM))
+	if (rules->fields != next.fields || rules->confirm != !!(next.extras & XBLOOM_CONFIRM))
 		return xbloom_fail(err, -EINVAL,
 				   "the key of a filter and its exact map cannot change: create "
 				   "another filter");
@@ -154,16 +223,6 @@ int xbloom_set_rules(struct xbloom *f, const struct xbloom_rules *rules, struct 
 		ret = make_ring(f, err);
 	if (ret)
 		return ret;
-	m->next = m->params;
-	xbloom_rules_to_params(rules, &m->next);
-	prog = xbloom_load_rules(f, m->next, err);
-	if (prog < 0)
-		return prog;
-	id = prog_id(prog);
-	if (!id)
-		return xbloom_fail(err, -EIO, "the new program of %s has no id", f->name);
-	__atomic_store_n(&m->pending, id, __ATOMIC_RELEASE);
-	ret = xbloom_fill_slot(f, prog, err);
-	xbloom_settle_rules(f);
-	return ret;
+	xbloom_rules_to_params(rules, &next);
+	return xbloom_change_params(f, &next, err);
 }

@@ -2,8 +2,9 @@
 /*
  * Filters as directories: /sys/fs/bpf/xdp-bloom/NAME and the pins in it. A filter is built in
  * "+NAME" (no filter can have that name) and renamed when it is whole; it is taken down by renaming
- * it to "-NAME" first. So a NAME that is there is complete, and what dies on the way leaves only
- * what the next create or destroy sweeps up.
+ * it to "-NAME" first. Its next generation is built in "=NAME", and takes its place by one rename
+ * that exchanges the two. So a NAME that is there is complete, and what dies on the way leaves only
+ * what the next command sweeps up.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +28,8 @@ const char *const xbloom_pin_names[XBLOOM_PINS] = {
 	[XBLOOM_PIN_META] = "meta",	  [XBLOOM_PIN_FILTER] = "filter",
 	[XBLOOM_PIN_STATS] = "stats",	  [XBLOOM_PIN_SLOTS] = "slots",
 	[XBLOOM_PIN_PROG] = "prog",	  [XBLOOM_PIN_CONFIRM] = "confirm",
-	[XBLOOM_PIN_SAMPLES] = "samples",
+	[XBLOOM_PIN_SAMPLES] = "samples", [XBLOOM_PIN_NETS4] = "nets4",
+	[XBLOOM_PIN_EXEMPT] = "exempt",
 };
 
 static const char *bpffs(void)
@@ -70,15 +72,25 @@ void xbloom_trash_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name)
 	snprintf(entry, XBLOOM_NAME_MAX + 1, "-%s", name);
 }
 
-int xbloom_pin_path(char path[XBLOOM_PATH_MAX], const char *name, bool building,
-		    enum xbloom_pin pin, struct xbloom_error *err)
+void xbloom_successor_entry(char entry[XBLOOM_NAME_MAX + 1], const char *name)
 {
-	int n = snprintf(path, XBLOOM_PATH_MAX, "%s/%s/%s%s/%s", bpffs(), XBLOOM_DIR,
-			 building ? "+" : "", name, xbloom_pin_names[pin]);
+	snprintf(entry, XBLOOM_NAME_MAX + 1, "=%s", name);
+}
+
+int xbloom_entry_path(char path[XBLOOM_PATH_MAX], const char *entry, const char *pin,
+		      struct xbloom_error *err)
+{
+	int n = snprintf(path, XBLOOM_PATH_MAX, "%s/%s/%s/%s", bpffs(), XBLOOM_DIR, entry, pin);
 
 	if (n >= XBLOOM_PATH_MAX)
 		return xbloom_fail(err, -ENAMETOOLONG, "XDP_BLOOM_BPFFS is too long a path");
 	return 0;
+}
+
+int xbloom_pin_path(char path[XBLOOM_PATH_MAX], const char *entry, enum xbloom_pin pin,
+		    struct xbloom_error *err)
+{
+	return xbloom_entry_path(path, entry, xbloom_pin_names[pin], err);
 }
 
 static bool is_bpffs(const char *where)
@@ -189,6 +201,11 @@ int xbloom_lock(int dirfd, const char *name, const struct xbloom_options *opts,
 	return 0;
 }
 
+bool xbloom_exists(int rootfd, const char *entry)
+{
+	return !faccessat(rootfd, entry, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
 bool xbloom_still_at(int dirfd, int rootfd, const char *entry)
 {
 	struct stat held, there;
@@ -256,6 +273,15 @@ int xbloom_sweep_one(int rootfd, const char *entry, struct xbloom_error *err)
 	return ret ? ret : xbloom_remove_dir(rootfd, entry, err);
 }
 
+void xbloom_sweep_successor(int rootfd, const char *entry)
+{
+	AUTO_CLOSE int fd = openat(rootfd, entry, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) || !xbloom_still_at(fd, rootfd, entry))
+		return;
+	xbloom_remove_dir(rootfd, entry, NULL);
+}
+
 void xbloom_sweep(int rootfd)
 {
 	int fd = openat(rootfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -266,9 +292,13 @@ void xbloom_sweep(int rootfd)
 		xbloom_close_fd(&fd);
 		return;
 	}
-	while ((e = readdir(dir)))
+	while ((e = readdir(dir))) {
 		if (e->d_name[0] == '+' || e->d_name[0] == '-')
 			xbloom_sweep_one(rootfd, e->d_name, NULL);
+		/* Its maps are those of a filter at work, which opens and settles it. */
+		else if (e->d_name[0] == '=' && !xbloom_exists(rootfd, e->d_name + 1))
+			xbloom_sweep_successor(rootfd, e->d_name);
+	}
 	closedir(dir);
 }
 

@@ -65,9 +65,10 @@ static const char *const reason_names[XBLOOM_REASONS] = {
 	[XBLOOM_NOT_IP] = "not_ip",	  [XBLOOM_NDP] = "ndp",
 	[XBLOOM_NO_FILTER] = "no_filter", [XBLOOM_ABSENT] = "absent",
 	[XBLOOM_MAYBE] = "maybe",	  [XBLOOM_CONFIRMED] = "confirmed",
-	[XBLOOM_REFUTED] = "refuted",	  [XBLOOM_ERROR] = "error",
-	[XBLOOM_MALFORMED] = "malformed", [XBLOOM_FRAGMENT] = "fragment",
-	[XBLOOM_EXTHDR] = "exthdr",	  [XBLOOM_VLAN_TAGS] = "vlan_tags",
+	[XBLOOM_REFUTED] = "refuted",	  [XBLOOM_EXEMPT] = "exempt",
+	[XBLOOM_ERROR] = "error",	  [XBLOOM_MALFORMED] = "malformed",
+	[XBLOOM_FRAGMENT] = "fragment",	  [XBLOOM_EXTHDR] = "exthdr",
+	[XBLOOM_VLAN_TAGS] = "vlan_tags",
 };
 
 const char *xbloom_reason_name(uint32_t reason)

@@ -45,12 +45,17 @@
 /* An IPv6 5-tuple: header word, two addresses of two words. */
 #define XBLOOM_KEY_WORDS_MAX 5u
 
+/* RAW: the first byte in memory is the lowest of the number. BIG: it is the highest. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define XBLOOM_RAW32(x) ((__u32)(x))
 #define XBLOOM_RAW64(x) ((__u64)(x))
+#define XBLOOM_BIG32(x) __builtin_bswap32(x)
+#define XBLOOM_BIG64(x) __builtin_bswap64(x)
 #else
 #define XBLOOM_RAW32(x) __builtin_bswap32(x)
 #define XBLOOM_RAW64(x) __builtin_bswap64(x)
+#define XBLOOM_BIG32(x) ((__u32)(x))
+#define XBLOOM_BIG64(x) ((__u64)(x))
 #endif
 
 /*

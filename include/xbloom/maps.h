@@ -12,8 +12,9 @@
 
 #include "key.h"
 #include "layout.h"
+#include "prefix.h"
 
-#define XBLOOM_VERSION 2u
+#define XBLOOM_VERSION 3u
 #define XBLOOM_MAGIC 0x6d6f6f6c62706478ULL /* "xdpbloom", little-endian */
 
 #define XBLOOM_FEMTO 1e15   /* units of fp_target_femto in a rate of 1 */
@@ -34,6 +35,7 @@ enum xbloom_reason {
 	XBLOOM_MAYBE,	  /* in the filter, or a false positive; nobody asked the exact map */
 	XBLOOM_CONFIRMED, /* maybe, and the exact map holds it */
 	XBLOOM_REFUTED,	  /* maybe, but the exact map does not hold it: a false positive */
+	XBLOOM_EXEMPT,	  /* its verdict was drop, but its address is exempt: always passes */
 	XBLOOM_ERROR,	  /* the program could not ask the filter: always passes */
 	/* Unkeyed: IP, but without the fields that the key wants. */
 	XBLOOM_MALFORMED, /* cut short, or lengths and versions that contradict each other */
@@ -88,6 +90,27 @@ struct xbloom_sample {
 #define XBLOOM_SAMPLE_MAYBE 0x2u
 #define XBLOOM_SAMPLE_ABSENT 0x4u
 #define XBLOOM_SAMPLE (XBLOOM_SAMPLE_MAYBE | XBLOOM_SAMPLE_ABSENT)
+/* What is to be dropped is looked up among the exemptions. */
+#define XBLOOM_EXEMPTS 0x8u
+
+/* A key of the LPM trie `exempt`, in the order that the kernel wants. */
+struct xbloom_exempt_key {
+	__u32 plen; /* 0..128 */
+	__u8 addr[16];
+};
+
+/* So many are constants of the program: under `allow` a flood asks for them. More are in a trie. */
+#define XBLOOM_EXEMPT_CONSTANTS 8u
+
+/* Why it is there: bits of a value of `exempt`. */
+#define XBLOOM_EXEMPT_USER 0x1u	    /* --exempt */
+#define XBLOOM_EXEMPT_OWN 0x2u	    /* an address of a device that the filter is attached to */
+#define XBLOOM_EXEMPT_GATEWAY 0x4u  /* on one of its routes */
+#define XBLOOM_EXEMPT_RESOLVER 0x8u /* in use by this machine */
+#define XBLOOM_EXEMPT_GUARD (XBLOOM_EXEMPT_OWN | XBLOOM_EXEMPT_GATEWAY | XBLOOM_EXEMPT_RESOLVER)
+
+/* Arrays of bits that a filter with a time to live has in rotation, at most. */
+#define XBLOOM_LIVES_MAX 4u
 
 /* Everything a filter program knows, frozen in .rodata when it is loaded. */
 struct xbloom_params {
@@ -106,6 +129,35 @@ struct xbloom_params {
 	 */
 	__u32 extras;
 	__u32 sample_every; /* one answer in so many is sampled, at least 1 */
+
+	__u32 nets4;	/* 0 or 1: IPv4 prefixes are looked for in the map `nets4` */
+	__u32 n_plens6; /* 0: only hosts, and plens6 is not read */
+	struct xbloom_plen6 plens6[XBLOOM_PLENS6_MAX]; /* the host's first */
+
+	__u32 exempt_trie; /* 0 or 1: the trie is asked, and not the constants */
+	__u32 n_exempt;	   /* constants, 0..XBLOOM_EXEMPT_CONSTANTS */
+	struct xbloom_exempt exempt[XBLOOM_EXEMPT_CONSTANTS];
+
+	/*
+	 * With a time to live, `blocks` is the size of one of so many arrays that lie behind each
+	 * other in the map (and so in `nets4`); 0 or 1: there is one, for ever. Each is asked until
+	 * its time; keys are put into the array `current`.
+	 */
+	__u32 lives;
+	__u32 current;
+	__u64 expires_ns[XBLOOM_LIVES_MAX]; /* CLOCK_BOOTTIME */
+};
+
+/*
+ * The list that a filter was filled from, so that the same list need not be put in again: sums over
+ * its entries of hashes under a secret that no other hash is made with.
+ */
+struct xbloom_source {
+	struct xbloom_hash_key key;
+	__u64 sum[2];
+	__u64 entries;	/* of the lists, duplicates included; 0: from no list */
+	__u64 keys;	/* distinct ones that they came to; 0: nobody counted */
+	__u64 inserted; /* `inserted` when it was filled: more were added since where that differs */
 };
 
 /*
@@ -146,7 +198,19 @@ struct xbloom_meta {
 	struct xbloom_journal journal;
 	__u64 fp_target_femto; /* the rate it was sized for, in units of 1e-15 */
 	__u32 alarm_percent;   /* of capacity, from which the load is called high */
+	__u32 guard;	       /* 0 or 1: attach exempts what the machine itself lives by */
+	struct xbloom_source source;
+
+	/*
+	 * A rebuild fills the next generation in a directory of its own, and this is the id of its
+	 * program: once the slot holds it, that directory is the filter, whoever lives to rename it.
+	 */
+	__u32 successor;
 	__u32 reserved;
+
+	/* With a time to live: of an array, and what was in those that are not current. */
+	__u64 ttl_ns;
+	__u64 inserted_before[XBLOOM_LIVES_MAX];
 	char name[XBLOOM_NAME_MAX];
 };
 

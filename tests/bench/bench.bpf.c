@@ -78,8 +78,8 @@ int bench_parse_only(struct xdp_md *ctx)
 	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
-		return xbloom_verdict(reason, bytes);
-	return xbloom_verdict(XBLOOM_ABSENT, bytes);
+		return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
+	return xbloom_verdict(ctx, NULL, XBLOOM_SRC, XBLOOM_ABSENT, bytes);
 }
 
 /*
@@ -96,13 +96,13 @@ int bench_one_line(struct xdp_md *ctx)
 	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
-		return xbloom_verdict(reason, bytes);
+		return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
 	key = ((__u64)(flow.src.v4 * 0x9e3779b9u) * params.blocks) >> 32;
 	block = bpf_map_lookup_elem(&xbloom_filter, &key);
 	if (!block)
-		return xbloom_verdict(XBLOOM_ERROR, bytes);
+		return xbloom_verdict(ctx, NULL, XBLOOM_SRC, XBLOOM_ERROR, bytes);
 	reason = *(const volatile __u64 *)&block->w[0] == ~0ULL ? XBLOOM_MAYBE : XBLOOM_ABSENT;
-	return xbloom_verdict(reason, bytes);
+	return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
 }
 
 static __always_inline int ask_kbloom(struct xdp_md *ctx, void *map)
@@ -113,10 +113,10 @@ static __always_inline int ask_kbloom(struct xdp_md *ctx, void *map)
 	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
-		return xbloom_verdict(reason, bytes);
+		return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
 	key = flow.src.v4;
 	reason = bpf_map_peek_elem(map, &key) ? XBLOOM_ABSENT : XBLOOM_MAYBE;
-	return xbloom_verdict(reason, bytes);
+	return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
 }
 
 SEC("xdp.frags")
@@ -140,10 +140,10 @@ int bench_ask_hash(struct xdp_md *ctx)
 	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
-		return xbloom_verdict(reason, bytes);
+		return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
 	key = flow.src.v4;
 	reason = bpf_map_lookup_elem(&bench_hash, &key) ? XBLOOM_MAYBE : XBLOOM_ABSENT;
-	return xbloom_verdict(reason, bytes);
+	return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
 }
 
 SEC("xdp.frags")
@@ -155,8 +155,8 @@ int bench_ask_lpm(struct xdp_md *ctx)
 	int reason = xbloom_parse(ctx, XBLOOM_SRC, &flow, &bytes);
 
 	if (reason != XBLOOM_KEYED)
-		return xbloom_verdict(reason, bytes);
+		return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
 	key.addr = flow.src.v4;
 	reason = bpf_map_lookup_elem(&bench_lpm, &key) ? XBLOOM_MAYBE : XBLOOM_ABSENT;
-	return xbloom_verdict(reason, bytes);
+	return xbloom_verdict(ctx, NULL, XBLOOM_SRC, reason, bytes);
 }

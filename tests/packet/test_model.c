@@ -339,7 +339,7 @@ static void agree_on_random_frames(uint32_t policy, uint32_t layout, bool confir
 	printf("\n");
 	fflush(stdout);
 	for (i = 0; i < XBLOOM_REASONS; i++) {
-		bool never = i == XBLOOM_NO_FILTER || i == XBLOOM_ERROR ||
+		bool never = i == XBLOOM_NO_FILTER || i == XBLOOM_ERROR || i == XBLOOM_EXEMPT ||
 			     (confirm ? i == XBLOOM_MAYBE
 				      : i == XBLOOM_CONFIRMED || i == XBLOOM_REFUTED);
 
