@@ -209,7 +209,7 @@ static int unpack_some(struct xbloom_input *in, char *buf, size_t room, size_t *
 
 		if (ret)
 			return ret;
-		if (in->packed_end && !in->inside)
+		if (in->packed_end && in->packed_at == in->packed_len && !in->inside)
 			return 0;
 		before = in->packed_at;
 		inside = in->inside;

@@ -221,9 +221,9 @@ enum xbloom_ignored {
 	XBLOOM_IGNORED_SCOPE,	 /* decisions over something else than addresses: Country, AS */
 	XBLOOM_IGNORED_SIMULATED, /* decisions that CrowdSec itself does not enforce */
 	XBLOOM_IGNORED_EMPTY,	  /* CSV: nothing in the column */
-	/* Of entries that were taken: */
+	/* Of entries that were taken; never an error. */
 	XBLOOM_IGNORED_TIMEOUT, /* the entry would have expired */
-	XBLOOM_IGNORED_COMMENT, /* a comment or counters; never an error */
+	XBLOOM_IGNORED_COMMENT, /* a comment or counters */
 	XBLOOM_IGNORED_REASONS,
 };
 /* "create", "header", ... */
@@ -237,7 +237,7 @@ struct xbloom_list_options {
 	 * ip or address, or else the one that holds entries.
 	 */
 	const char *column;
-	bool strict;	      /* what would be ignored is an error; comments are not */
+	bool strict;	      /* a line or element that would be ignored is an error */
 	unsigned int threads; /* 0: one for each CPU; 1: entries come in the file's order */
 	const struct xbloom_options *opts; /* progress, cancelled; may be NULL */
 };
