@@ -335,7 +335,8 @@ static int count(void *ctx, unsigned int worker, const struct xbloom_flow *flow,
 	__atomic_fetch_add(&c->seen[i], 1, __ATOMIC_RELAXED);
 	if (c->ordered && i && i != c->last + 1)
 		return -EBADMSG;
-	c->last = i;
+	if (c->ordered)
+		c->last = i;
 	return 0;
 }
 
