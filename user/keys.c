@@ -283,13 +283,13 @@ int xbloom_keys_read(struct xbloom_keys *k, const char *path,
 	return tell_error(k, xbloom_list_read(path, options, xbloom_keys_take, k, stats, err), err);
 }
 
-int xbloom_keys_argument(struct xbloom_keys *k, const char *text, struct xbloom_list_stats *stats,
+int xbloom_keys_argument(struct xbloom_keys *k, const char *text,
+			 const struct xbloom_list_options *options, struct xbloom_list_stats *stats,
 			 struct xbloom_error *err)
 {
-	return tell_error(k,
-			  xbloom_entry_parse(text, strlen(text), k->o.fields, xbloom_keys_take, k,
-					     stats, err),
-			  err);
+	return tell_error(
+		k, xbloom_entry_parse(text, strlen(text), options, xbloom_keys_take, k, stats, err),
+		err);
 }
 
 /* ---- threads ---- */

@@ -238,6 +238,7 @@ struct xbloom_list_options {
 	 */
 	const char *column;
 	bool strict;	      /* a line or element that would be ignored is an error */
+	bool everything;      /* take 0.0.0.0/0 and ::/0, which otherwise are errors */
 	unsigned int threads; /* 0: one for each CPU; 1: entries come in the file's order */
 	const struct xbloom_options *opts; /* progress, cancelled; may be NULL */
 };
@@ -282,8 +283,9 @@ int xbloom_list_read(const char *path, const struct xbloom_list_options *options
  * One argument of a command line: a key, prefix, or range "FIRST-LAST". Handed over as an entry of
  * a list is, by worker 0. stats may be NULL; lines are not counted.
  */
-int xbloom_entry_parse(const char *text, size_t len, uint32_t fields, xbloom_entry_fn fn, void *ctx,
-		       struct xbloom_list_stats *stats, struct xbloom_error *err);
+int xbloom_entry_parse(const char *text, size_t len, const struct xbloom_list_options *options,
+		       xbloom_entry_fn fn, void *ctx, struct xbloom_list_stats *stats,
+		       struct xbloom_error *err);
 
 /* A list of single keys into hashes: -EINVAL for a prefix. Adds to *hashes and *stats. */
 int xbloom_list_hash(const char *path, uint32_t fields, const struct xbloom_hash_key *key,
@@ -336,7 +338,8 @@ int xbloom_keys_read(struct xbloom_keys *keys, const char *path,
 		     const struct xbloom_list_options *options, struct xbloom_list_stats *stats,
 		     struct xbloom_error *err);
 int xbloom_keys_argument(struct xbloom_keys *keys, const char *text,
-			 struct xbloom_list_stats *stats, struct xbloom_error *err);
+			 const struct xbloom_list_options *options, struct xbloom_list_stats *stats,
+			 struct xbloom_error *err);
 /* One entry: an xbloom_entry_fn whose ctx is the keys. */
 int xbloom_keys_take(void *keys, unsigned int worker, const struct xbloom_flow *flow,
 		     const char *text, size_t len);

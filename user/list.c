@@ -122,6 +122,28 @@ static int hand_over_span(struct xbloom_span *span, uint32_t fields, xbloom_entr
 	return hand_over(fn, ctx, worker, &span->flow, text, len, told);
 }
 
+/* Whether it is every address of its family, which hardly anybody means. */
+static bool is_everything(const struct xbloom_span *span, uint32_t fields)
+{
+	struct xbloom_flow flow = span->flow;
+	unsigned int width = flow.family == XBLOOM_FAMILY_V4 ? 32 : 128;
+
+	if (!span->range)
+		return flow.family && !flow.plen;
+	return !load_address(address_of(&flow, fields), width / 8) &&
+	       load_address(span->last, width / 8) == low_bits(width);
+}
+
+static int check_span(const struct xbloom_span *span, const struct xbloom_list_options *options,
+		      const char *text, size_t len, struct xbloom_error *err)
+{
+	if (options->everything || !is_everything(span, options->fields))
+		return 0;
+	return xbloom_fail(err, -EINVAL,
+			   "'%.*s' is every address there is: take it out, or say --force",
+			   LIST_SHOW(text, len));
+}
+
 int xbloom_list_entry_as(struct list_worker *w, const char *entry, size_t entry_len,
 			 const char *text, size_t len)
 {
@@ -129,6 +151,8 @@ int xbloom_list_entry_as(struct list_worker *w, const char *entry, size_t entry_
 	struct xbloom_span span;
 	int ret = xbloom_span_parse(entry, entry_len, job->options->fields, &span, &w->err);
 
+	if (!ret)
+		ret = check_span(&span, job->options, text, len, &w->err);
 	return ret ? ret
 		   : hand_over_span(&span, job->options->fields, job->fn, job->ctx, w->number, text,
 				    len, &w->stats, &w->told);
@@ -217,17 +241,20 @@ int xbloom_list_ignore(struct list_worker *w, enum xbloom_ignored reason, const 
 	return 0;
 }
 
-int xbloom_entry_parse(const char *text, size_t len, uint32_t fields, xbloom_entry_fn fn, void *ctx,
-		       struct xbloom_list_stats *stats, struct xbloom_error *err)
+int xbloom_entry_parse(const char *text, size_t len, const struct xbloom_list_options *options,
+		       xbloom_entry_fn fn, void *ctx, struct xbloom_list_stats *stats,
+		       struct xbloom_error *err)
 {
 	struct xbloom_list_stats unused = { 0 };
 	struct xbloom_span span;
 	bool told;
-	int ret = xbloom_span_parse(text, len, fields, &span, err);
+	int ret = xbloom_span_parse(text, len, options->fields, &span, err);
 
+	if (!ret)
+		ret = check_span(&span, options, text, len, err);
 	return ret ? ret
-		   : hand_over_span(&span, fields, fn, ctx, 0, text, len, stats ? stats : &unused,
-				    &told);
+		   : hand_over_span(&span, options->fields, fn, ctx, 0, text, len,
+				    stats ? stats : &unused, &told);
 }
 
 /* ---- a list in chunks, for several workers ---- */

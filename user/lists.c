@@ -93,6 +93,7 @@ struct xbloom_list_options list_options(const struct list_arguments *args, uint3
 		.format = args->format,
 		.column = args->column,
 		.strict = args->strict,
+		.everything = args->force,
 		.threads = threads,
 		.opts = cli_options(),
 	};
@@ -106,7 +107,7 @@ int read_lists(const struct list_arguments *args, uint32_t fields, struct xbloom
 	int ret = 0;
 
 	for (i = 0; i < args->n_keys && !ret; i++)
-		ret = xbloom_keys_argument(keys, args->keys[i], stats, err);
+		ret = xbloom_keys_argument(keys, args->keys[i], &options, stats, err);
 	for (i = 0; i < args->n_files && !ret; i++)
 		ret = xbloom_keys_read(keys, args->files[i], &options, stats, err);
 	return ret;

@@ -147,7 +147,10 @@ static void expect_entry(const char *text, uint32_t fields, const char *key, uns
 	char buf[XBLOOM_KEY_TEXT];
 	bool host;
 
-	if (xbloom_entry_parse(text, strlen(text), fields, take, &t, &stats, &err))
+	if (xbloom_entry_parse(
+		    text, strlen(text),
+		    &(struct xbloom_list_options){ .fields = fields, .everything = true }, take, &t,
+		    &stats, &err))
 		fail_msg("%s", err.text);
 	assert_int_equal(t.n, 1);
 	assert_string_equal(xbloom_key_text(&t.flows[0], fields, buf), key);
@@ -189,12 +192,18 @@ static void expect_refusal(const char *text, uint32_t fields, const char *says)
 	struct xbloom_error err;
 
 	unit_error_poison(&err);
-	assert_int_equal(xbloom_entry_parse(text, strlen(text), fields, take, &t, &stats, &err),
+	assert_int_equal(xbloom_entry_parse(text, strlen(text),
+					    &(struct xbloom_list_options){ .fields = fields,
+									   .everything = true },
+					    take, &t, &stats, &err),
 			 -EINVAL);
 	unit_assert_says(&err, says);
 	assert_int_equal(t.n, 0);
 	assert_int_equal(stats.keys + stats.prefixes, 0);
-	assert_int_equal(xbloom_entry_parse(text, strlen(text), fields, take, &t, NULL, NULL),
+	assert_int_equal(xbloom_entry_parse(text, strlen(text),
+					    &(struct xbloom_list_options){ .fields = fields,
+									   .everything = true },
+					    take, &t, NULL, NULL),
 			 -EINVAL);
 }
 
@@ -249,7 +258,10 @@ static void ranges_become_the_fewest_prefixes(void **state)
 		inet_ntop(AF_INET, &first4, one, sizeof(one));
 		inet_ntop(AF_INET, &last4, two, sizeof(two));
 		snprintf(text, sizeof(text), "%s-%s", one, two);
-		if (xbloom_entry_parse(text, strlen(text), XBLOOM_SRC, take, &t, &stats, &err))
+		if (xbloom_entry_parse(text, strlen(text),
+				       &(struct xbloom_list_options){ .fields = XBLOOM_SRC,
+								      .everything = true },
+				       take, &t, &stats, &err))
 			fail_msg("%s", err.text);
 		assert_int_equal(stats.keys, from == last);
 		assert_int_equal(stats.prefixes, from != last);
@@ -276,11 +288,18 @@ static void ranges_of_ipv6_reach_the_ends(void **state)
 	struct taken t = { 0 };
 
 	(void)state;
-	assert_int_equal(xbloom_entry_parse(all, strlen(all), XBLOOM_SRC, take, &t, NULL, &err), 0);
+	assert_int_equal(xbloom_entry_parse(all, strlen(all),
+					    &(struct xbloom_list_options){ .fields = XBLOOM_SRC,
+									   .everything = true },
+					    take, &t, NULL, &err),
+			 0);
 	assert_int_equal(t.n, 1);
 	assert_int_equal(t.flows[0].plen, 0);
 	t.n = 0;
-	assert_int_equal(xbloom_entry_parse(most, strlen(most), XBLOOM_SRC, take, &t, NULL, &err),
+	assert_int_equal(xbloom_entry_parse(most, strlen(most),
+					    &(struct xbloom_list_options){ .fields = XBLOOM_SRC,
+									   .everything = true },
+					    take, &t, NULL, &err),
 			 0);
 	/* One of each length from 2 to 128, on both sides of the middle. */
 	assert_int_equal(t.n, 2 * 127);
