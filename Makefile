@@ -48,7 +48,7 @@ LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c zlib libzstd ya
 DEPS = -MMD -MP -MF $@.d -MT $@
 BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
-LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c input.c format.c \
+LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c ask.c list.c input.c format.c \
 	format_lines.c format_csv.c format_nft.c format_json.c hashes.c state.c prog.c \
 	rules.c prefixes.c keys.c fill.c insert.c late.c rebuild.c gauge.c stats.c filter.c \
 	probe.c truth.c measure.c \

@@ -24,7 +24,8 @@ struct verb {
 };
 
 extern const struct verb verb_plan, verb_create, verb_add, verb_test, verb_show, verb_set,
-	verb_attach, verb_detach, verb_destroy, verb_measure, verb_watch, verb_top, verb_lab;
+	verb_attach, verb_detach, verb_destroy, verb_measure, verb_watch, verb_top, verb_lab,
+	verb_rebuild;
 
 /* ---- options ---- */
 
@@ -38,6 +39,8 @@ extern const struct verb verb_plan, verb_create, verb_add, verb_test, verb_show,
 	}
 /* A verb's own options start here. */
 #define OPT_FIRST 16
+/* And those that several verbs share, here. */
+#define OPT_SHARED 512
 
 /*
  * The next option's value, or -1 after the last. --help is answered here and ends the process; a
@@ -86,33 +89,6 @@ void release_signals(void);
 const struct xbloom_options *cli_options(void);
 /* Clear a progress line that is on the terminal. */
 void progress_done(void);
-
-/* What verbs are given that take a filter and keys: NAME [KEY...] [--from FILE]... */
-struct key_arguments {
-	const char *name;
-	char *const *keys;
-	size_t n_keys;
-	const char **files; /* freed by key_arguments_free() */
-	size_t n_files;
-	bool strict;
-	bool json;
-};
-/* Their tables of long options end with these; --strict stands before, where there is one. */
-#define OPT_KEYS_FROM (OPT_FIRST + 0)
-#define OPT_KEYS_STRICT (OPT_FIRST + 1)
-#define KEY_OPTIONS { "from", required_argument, NULL, OPT_KEYS_FROM }, COMMON_OPTIONS
-/* False: something is wrong with them, and was reported. */
-bool key_arguments_parse(const struct verb *v, const struct option *options, int argc, char **argv,
-			 struct key_arguments *args);
-void key_arguments_free(struct key_arguments *args);
-
-/*
- * Hash the keys given as arguments and the files; everything is read before anything is done. With
- * hashes->width set, their words are kept as well.
- */
-int collect_keys(uint32_t fields, const struct xbloom_hash_key *key,
-		 const struct key_arguments *args, struct xbloom_hashes *hashes,
-		 struct xbloom_list_stats *stats, struct xbloom_error *err);
 
 /* ---- output ---- */
 

@@ -7,12 +7,19 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli.h"
+#include "lists.h"
 #include "rates.h"
 
 static const struct option options[] = {
-	{ "strict", no_argument, NULL, OPT_KEYS_STRICT },
-	KEY_OPTIONS,
+	LIST_OPTIONS,
+	LIST_OPTIONS_PREFIXES,
+	COMMON_OPTIONS,
+};
+
+struct request {
+	const char *name;
+	struct list_arguments lists;
+	bool json;
 };
 
 /* As `show` has it. */
@@ -32,15 +39,15 @@ static void print_added(const struct xbloom *f, uint64_t distinct, uint64_t chan
 	       percent_now(f), human_count(m->capacity, capacity));
 }
 
-static void print_added_json(const struct xbloom *f, uint64_t given, uint64_t distinct,
-			     uint64_t changed)
+static void print_added_json(const struct xbloom *f, const struct xbloom_list_stats *stats,
+			     const struct xbloom_keys *keys, uint64_t changed)
 {
 	const struct xbloom_meta *m = xbloom_meta(f);
 	struct json_object *o = json_object_new_object();
 
 	json_add(o, "name", json_object_new_string(m->name));
-	json_add(o, "keys", json_u64(given));
-	json_add(o, "distinct", json_u64(distinct));
+	list_summary_json(o, stats, keys);
+	json_add(o, "distinct", json_u64(xbloom_keys_distinct(keys)));
 	json_add(o, "changed", json_u64(changed));
 	json_add(o, "inserted", json_u64(xbloom_inserted(f)));
 	json_add(o, "capacity", json_u64(m->capacity));
@@ -76,57 +83,73 @@ static void warn_when_crossed(const struct xbloom *f, const char *before, uint64
 }
 
 /*
- * Read all keys without the lock, since a list may come from a pipe that takes its time. Their
- * hashes are good only under the secret that the filter has at that moment; it is remembered.
+ * Read all keys without the lock, since a list may come from a pipe that takes its time. The words of
+ * the keys are kept, as the filter may have another secret by then.
  */
-static int read_keys(const struct key_arguments *args, struct xbloom_params *params,
-		     struct xbloom_hashes *hashes, struct xbloom_list_stats *stats,
-		     struct xbloom_error *err)
+static int read_keys(const struct request *r, struct xbloom_keys **keys, uint32_t *fields,
+		     struct xbloom_list_stats *stats, struct xbloom_error *err)
 {
+	struct xbloom_keys_options wanted = { .words = true, .expand_max = r->lists.expand_max };
+	const struct xbloom_params *p;
 	struct xbloom *f = NULL;
-	int ret = xbloom_open(args->name, 0, cli_options(), &f, err);
+	unsigned int i;
+	int ret = xbloom_open(r->name, 0, cli_options(), &f, err);
 
 	if (ret)
 		return ret;
-	*params = xbloom_meta(f)->params;
+	p = &xbloom_meta(f)->params;
+	*fields = wanted.fields = p->fields;
+	wanted.key = p->hash_key;
+	wanted.n_plens6 = p->n_plens6 <= XBLOOM_PLENS6_MAX ? p->n_plens6 : 0;
+	for (i = 0; i < wanted.n_plens6; i++)
+		wanted.plens6[i] = p->plens6[i].plen;
 	xbloom_close(f);
-	if (params->extras & XBLOOM_CONFIRM)
-		hashes->width = xbloom_key_width(params->fields);
-	ret = collect_keys(params->fields, &params->hash_key, args, hashes, stats, err);
-	if (!ret && !hashes->n) {
-		snprintf(err->text, sizeof(err->text), "%.300s holds no key: is it the right file?",
-			 args->files[0]);
-		ret = -ENODATA;
-	}
+	wanted.max_keys = xbloom_keys_that_fit(true);
+	ret = xbloom_keys_open(&wanted, keys, err);
+	if (!ret)
+		ret = read_lists(&r->lists, wanted.fields, *keys, stats, err);
+	if (!ret && !list_entries(stats))
+		ret = no_key(&r->lists, err);
+	if (!ret)
+		ret = xbloom_keys_settle(*keys, cli_options(), err);
 	return ret;
 }
 
-static int open_same(const char *name, const struct xbloom_params *params, struct xbloom **f,
-		     struct xbloom_error *err)
+/* The filter, locked, and the keys as it wants them. */
+static int open_for(const struct request *r, struct xbloom_keys *keys, uint32_t fields,
+		    struct xbloom **out, struct xbloom_error *err)
 {
-	int ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), f, err);
+	const struct xbloom_params *p;
+	struct xbloom *f = NULL;
+	int ret = xbloom_open(r->name, XBLOOM_OPEN_WRITE, cli_options(), &f, err);
 
 	if (ret)
 		return ret;
-	if (memcmp(&xbloom_meta(*f)->params.hash_key, &params->hash_key,
-		   sizeof(params->hash_key))) {
-		xbloom_close(*f);
+	p = &xbloom_meta(f)->params;
+	if (p->fields != fields) {
 		snprintf(err->text, sizeof(err->text),
-			 "filter %s was replaced while the keys were read; nothing was added: try "
-			 "again",
-			 name);
-		return -EAGAIN;
+			 "filter %s was replaced by one with another key while the keys were read; "
+			 "nothing was added: try again",
+			 r->name);
+		ret = -EAGAIN;
 	}
-	return 0;
+	/* It was rebuilt meanwhile, and has another secret. */
+	if (!ret && !xbloom_keys_are_for(keys, p))
+		ret = xbloom_keys_rehash(keys, p, err);
+	if (ret)
+		xbloom_close(f);
+	else
+		*out = f;
+	return ret;
 }
 
 /* --strict: -EDQUOT when these keys, distinct, would take the filter over its capacity. */
-static int check_room(const struct xbloom *f, const struct xbloom_hashes *hashes,
+static int check_room(const struct xbloom *f, const struct xbloom_keys *keys_read,
 		      struct xbloom_error *err)
 {
 	char capacity[HUMAN_TEXT], held[HUMAN_TEXT], keys[HUMAN_TEXT], news[HUMAN_TEXT];
 	const struct xbloom_meta *m = xbloom_meta(f);
-	uint64_t n = xbloom_count_new(f, hashes);
+	uint64_t n = xbloom_count_new_keys(f, keys_read);
 
 	if (!n || strcmp(xbloom_alarm_after(f, n), "over"))
 		return 0;
@@ -136,76 +159,91 @@ static int check_room(const struct xbloom *f, const struct xbloom_hashes *hashes
 		 "there is room for: nothing was added (without --strict they would be)",
 		 m->name, human_count(m->capacity, capacity),
 		 human_count((uint64_t)llround(xbloom_load(f) * (double)m->capacity), held),
-		 human_count(hashes->n, keys), human_count(n, news));
+		 human_count(xbloom_keys_distinct(keys_read), keys), human_count(n, news));
 	return -EDQUOT;
 }
 
 /* Under the lock, so that nobody else takes the room that --strict found. */
-static int put_in(struct xbloom *f, const struct xbloom_hashes *hashes, bool strict,
-		  uint64_t *changed, struct xbloom_error *err)
+static int put_in(struct xbloom *f, struct xbloom_keys *keys, bool strict, uint64_t *changed,
+		  struct xbloom_error *err)
 {
-	int ret = strict ? check_room(f, hashes, err) : 0;
+	int ret = strict ? check_room(f, keys, err) : 0;
 
 	if (ret)
 		return ret;
 	hold_signals();
-	ret = xbloom_add_all(f, hashes, cli_options(), changed, err);
+	ret = xbloom_add_keys(f, keys, cli_options(), changed, err);
 	release_signals();
 	return ret;
 }
 
-static int add(const struct key_arguments *args)
+static int add(const struct request *r)
 {
 	struct xbloom_list_stats stats = { 0 };
-	struct xbloom_hashes hashes = { 0 };
+	struct xbloom_keys *keys = NULL;
 	struct xbloom_error err = { "" };
-	struct xbloom_params params;
 	struct xbloom *f = NULL;
 	const char *before = "";
 	uint64_t changed = 0;
+	uint32_t fields;
 	int ret;
 
-	ret = read_keys(args, &params, &hashes, &stats, &err);
+	ret = read_keys(r, &keys, &fields, &stats, &err);
 	if (!ret)
-		ret = open_same(args->name, &params, &f, &err);
+		ret = open_for(r, keys, fields, &f, &err);
 	if (!ret) {
-		xbloom_hashes_distinct(&hashes);
 		before = xbloom_alarm(f);
-		ret = put_in(f, &hashes, args->strict, &changed, &err);
+		ret = put_in(f, keys, r->lists.strict, &changed, &err);
 	}
 	progress_done();
 	if (ret)
 		goto out;
 	warn_when_crossed(f, before, changed);
-	if (args->json)
-		print_added_json(f, stats.keys, hashes.n, changed);
-	else
-		print_added(f, hashes.n, changed);
+	if (r->json) {
+		print_added_json(f, &stats, keys, changed);
+	} else {
+		if (r->lists.n_files)
+			print_list_summary(&stats, keys);
+		print_added(f, xbloom_keys_distinct(keys), changed);
+	}
 out:
-	xbloom_hashes_free(&hashes);
+	xbloom_keys_close(keys);
 	xbloom_close(f);
 	return ret ? fail_err(&err) : EXIT_DONE;
 }
 
 static int run(int argc, char **argv)
 {
-	struct key_arguments args;
-	int status = EXIT_FAILED;
+	struct request r = { 0 };
+	int status;
 
-	if (key_arguments_parse(&verb_add, options, argc, argv, &args))
-		status = add(&args);
-	key_arguments_free(&args);
+	if (!list_arguments_init(&r.lists, argc))
+		return EXIT_FAILED;
+	status = parse_filter_and_lists(&verb_add, options, argc, argv, &r.name, &r.lists, &r.json);
+	if (status == EXIT_DONE)
+		status = add(&r);
+	list_arguments_free(&r.lists);
 	return status;
 }
 
 const struct verb verb_add = {
 	.name = "add",
 	.summary = "put keys into a filter; the next packet sees them",
-	.help = "usage: xdp-bloom add NAME [KEY...] [--from FILE]... [--strict]\n"
+	.help = "usage: xdp-bloom add NAME [KEY...] [--from FILE]... [--strict] [--force]\n"
+		"                     [--format F] [--column C] [--expand-max N]\n"
 		"\n"
-		"  KEY          as the filter's key: 192.0.2.7, or 192.0.2.7,443 for src,dport\n"
-		"  --from FILE  a list, one key a line; '-' is standard input\n"
-		"  --strict     add nothing if that would take the filter over its capacity\n"
-		"  --json       one JSON object\n",
+		"  KEY             as the filter's key: 192.0.2.7, or 192.0.2.7,443 for "
+		"src,dport;\n"
+		"                  prefixes and ranges where the key is src or dst\n"
+		"  --from FILE     a list; '-' is standard input\n"
+		"  --format F      what it is written in, by default told by its content: see "
+		"create\n"
+		"  --column C      of CSV: a number from 1, or a name\n"
+		"  --strict        add nothing if that would take the filter over its capacity, or "
+		"if\n"
+		"                  anything in the list would be passed over\n"
+		"  --force         take 0.0.0.0/0 and ::/0, too\n"
+		"  --expand-max N  keys that IPv6 prefixes may come to: 16M\n"
+		"  --json          one JSON object\n",
 	.run = run,
 };

@@ -7,11 +7,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "cli.h"
+#include "lists.h"
 
 enum {
-	OPT_FROM = OPT_FIRST,
-	OPT_ITEMS,
+	OPT_ITEMS = OPT_FIRST,
 	OPT_FP,
 	OPT_BITS,
 	OPT_LAYOUT,
@@ -26,7 +25,8 @@ enum {
 };
 
 static const struct option options[] = {
-	{ "from", required_argument, NULL, OPT_FROM },
+	LIST_OPTIONS,
+	LIST_OPTIONS_PREFIXES,
 	{ "items", required_argument, NULL, OPT_ITEMS },
 	{ "fp", required_argument, NULL, OPT_FP },
 	{ "bits-per-key", required_argument, NULL, OPT_BITS },
@@ -44,8 +44,7 @@ static const struct option options[] = {
 
 struct request {
 	const char *name;
-	const char **files;
-	size_t n_files;
+	struct list_arguments lists;
 	struct xbloom_size_request size;
 	struct xbloom_rules rules;
 	const char *unkeyed;
@@ -57,11 +56,11 @@ struct request {
 static bool parse_option(int c, struct request *r)
 {
 	struct xbloom_error err = { "" };
+	bool good;
 
+	if (list_option(c, &r->lists, &good))
+		return good;
 	switch (c) {
-	case OPT_FROM:
-		r->files[r->n_files++] = optarg;
-		return true;
 	case OPT_ITEMS:
 		return parse_count("--items", optarg, COUNT_MAX, &r->size.items);
 	case OPT_FP:
@@ -114,12 +113,12 @@ static int parse(int argc, char **argv, struct request *r)
 	if (xbloom_name_check(r->name, &err))
 		return fail_err(&err);
 	/* --from a b c: getopt leaves b and c among the arguments. */
-	if (optind < argc && !r->n_files)
+	if (optind < argc && !r->lists.n_files)
 		return fail("create takes no argument '%s'; a list is given with --from FILE",
 			    argv[optind]);
 	while (optind < argc)
-		r->files[r->n_files++] = argv[optind++];
-	if (!r->n_files && !r->size.items)
+		r->lists.files[r->lists.n_files++] = argv[optind++];
+	if (!r->lists.n_files && !r->size.items)
 		return fail("create needs --from FILE, a list of keys, or --items N, how many will "
 			    "be added");
 	if (r->rules.confirm && r->rules.policy != XBLOOM_POLICY_BLOCK)
@@ -144,50 +143,51 @@ static int plan_items(const struct request *r, struct xbloom_size *size, struct 
 }
 
 /* Size the filter for what was read, or for what was announced if that is more. */
-static int plan(struct request *r, size_t distinct, struct xbloom_size *size,
+static int plan(struct request *r, const struct xbloom_keys *keys, struct xbloom_size *size,
 		struct xbloom_error *err)
 {
-	if (r->n_files && !distinct) {
-		snprintf(
-			err->text, sizeof(err->text),
-			"%.300s%s no key: is it the right file? (--items N without --from makes an "
-			"empty filter)",
-			r->n_files > 1 ? "the lists" : r->files[0],
-			r->n_files > 1 ? " hold" : " holds");
-		return -ENODATA;
-	}
+	const struct xbloom_prefix_plan *prefixes = xbloom_keys_prefixes(keys);
+	uint64_t distinct = xbloom_keys_distinct(keys);
+	int ret;
+
+	if (r->lists.n_files && !distinct && !prefixes)
+		return no_key(&r->lists, err);
 	if (r->size.items && r->size.items < distinct) {
 		snprintf(err->text, sizeof(err->text),
-			 "the list has %zu distinct keys, more than --items %llu: leave --items "
+			 "the list has %llu distinct keys, more than --items %llu: leave --items "
 			 "out, "
 			 "or give a larger number",
-			 distinct, (unsigned long long)r->size.items);
+			 (unsigned long long)distinct, (unsigned long long)r->size.items);
 		return -EINVAL;
 	}
 	if (!r->size.items)
-		r->size.items = distinct;
-	return plan_items(r, size, err);
+		r->size.items = distinct ? distinct : LIST_ITEMS_MIN;
+	r->size.asks = prefixes ? prefixes->n_plens6 : 1;
+	ret = plan_items(r, size, err);
+	if (!ret)
+		list_size_prefixes(prefixes, size);
+	return ret;
 }
 
-static void print_created(struct xbloom *f, const struct xbloom_list_stats *stats,
-			  uint64_t duplicates)
+static void print_created(struct xbloom *f, const struct xbloom_keys *keys_read)
 {
+	uint64_t put_in = xbloom_keys_distinct(keys_read);
+	bool filled = xbloom_inserted(f) || xbloom_keys_prefixes(keys_read);
 	const struct xbloom_geometry *g = xbloom_geometry(f);
-	char keys[HUMAN_TEXT], bytes[HUMAN_TEXT], rate[HUMAN_TEXT], dup[HUMAN_TEXT];
+	char keys[HUMAN_TEXT], bytes[HUMAN_TEXT], rate[HUMAN_TEXT];
 	uint64_t exact_bytes, exact_keys = xbloom_exact(f, &exact_bytes);
 	struct xbloom_gauge gauge;
 
 	xbloom_gauge(f, &gauge);
 	printf("created %s: ", xbloom_meta(f)->name);
-	if (stats->keys)
-		printf("%s key%s", human_count(stats->keys - duplicates, keys),
-		       stats->keys - duplicates == 1 ? "" : "s");
+	if (!put_in)
+		put_in = xbloom_inserted(f);
+	if (filled)
+		printf("%s key%s", human_count(put_in, keys), put_in == 1 ? "" : "s");
 	else
 		printf("empty, room for %s keys", human_count(xbloom_meta(f)->capacity, keys));
-	if (duplicates)
-		printf(" (%s duplicates)", human_count(duplicates, dup));
 	printf(", %s", human_bytes(g->blocks * XBLOOM_BLOCK_BYTES, bytes));
-	if (stats->keys)
+	if (filled)
 		printf(", %s of absent keys will be called maybe",
 		       human_rate(gauge.fp_predicted, rate));
 	if (exact_keys)
@@ -196,60 +196,90 @@ static void print_created(struct xbloom *f, const struct xbloom_list_stats *stat
 	printf("\n");
 }
 
+static int open_keys(const struct request *r, struct xbloom_hash_key *key,
+		     struct list_reading *reading, struct xbloom_error *err)
+{
+	struct xbloom_hash_key source_key;
+	int ret = xbloom_hash_key_random(key, err);
+
+	if (!ret)
+		ret = xbloom_hash_key_random(&source_key, err);
+	if (!ret) {
+		const struct xbloom_keys_options wanted = {
+			.fields = r->rules.fields,
+			.key = *key,
+			.source_key = r->lists.n_files ? &source_key : NULL,
+			.words = r->rules.confirm,
+			.max_keys = reading->stream ? 0 : xbloom_keys_that_fit(r->rules.confirm),
+			.expand_max = r->lists.expand_max,
+		};
+
+		ret = xbloom_keys_open(&wanted, &reading->keys, err);
+	}
+	return ret;
+}
+
+static int print_result(struct xbloom *f, const struct list_reading *reading, bool json,
+			struct xbloom_error *err)
+{
+	struct json_object *o;
+
+	if (!json) {
+		if (list_entries(&reading->stats))
+			print_list_summary(&reading->stats, reading->keys);
+		print_created(f, reading->keys);
+		return 0;
+	}
+	o = filter_json(f, err);
+	if (!o)
+		return -EIO;
+	list_summary_json(o, &reading->stats, reading->keys);
+	print_json(o);
+	return 0;
+}
+
 static int create(struct request *r)
 {
-	const struct key_arguments lists = { .files = r->files, .n_files = r->n_files };
-	struct xbloom_list_stats stats = { 0 };
-	struct xbloom_hashes hashes = { 0 };
+	struct list_reading reading = {
+		.lists = &r->lists,
+		.fields = r->rules.fields,
+		.stream = r->lists.n_files && r->size.items >= LIST_STREAM_ITEMS,
+	};
+	const struct xbloom_filling filling = list_filling(&reading);
 	struct xbloom_error err = { "" };
 	struct xbloom_hash_key key;
-	struct json_object *json = NULL;
 	struct xbloom_size size;
 	struct xbloom *f = NULL;
-	uint64_t duplicates = 0;
 	int ret;
 
-	if (r->rules.confirm)
-		hashes.width = xbloom_key_width(r->rules.fields);
 	ret = xbloom_available(r->name, &err);
 	/* What does not fit as announced, need not be read. */
 	if (!ret && r->size.items)
 		ret = plan_items(r, &size, &err);
 	if (!ret)
-		ret = xbloom_hash_key_random(&key, &err);
-	if (!ret)
-		ret = collect_keys(r->rules.fields, &key, &lists, &hashes, &stats, &err);
-	if (!ret) {
-		duplicates = xbloom_hashes_distinct(&hashes);
-		ret = plan(r, hashes.n, &size, &err);
+		ret = open_keys(r, &key, &reading, &err);
+	if (!ret && !reading.stream) {
+		ret = list_hold(&reading, &err);
+		if (!ret)
+			ret = plan(r, reading.keys, &size, &err);
 	}
 	if (!ret)
 		size.alarm_percent = r->alarm;
 	/* From here on Ctrl-C is asked for, so that it leaves nothing behind. */
 	hold_signals();
 	if (!ret)
-		ret = xbloom_create(r->name, &size, &r->rules, &key, &hashes, cli_options(), &f,
-				    &err);
-	xbloom_hashes_free(&hashes);
+		ret = xbloom_create_filled(r->name, &size, &r->rules, &key, &filling, cli_options(),
+					   &f, &err);
 	progress_done();
 	/* What came while it was made ends us here, after a create that gave up for it. */
 	if (ret)
 		release_signals();
-	if (ret)
-		return fail_err(&err);
-	if (r->json) {
-		json = filter_json(f, &err);
-		if (json) {
-			json_add(json, "keys", json_u64(stats.keys));
-			json_add(json, "duplicates", json_u64(duplicates));
-			print_json(json);
-		}
-	} else {
-		print_created(f, &stats, duplicates);
-	}
+	else
+		ret = print_result(f, &reading, r->json, &err);
+	xbloom_keys_close(reading.keys);
 	xbloom_close(f);
 	release_signals();
-	return r->json && !json ? fail_err(&err) : EXIT_DONE;
+	return ret ? fail_err(&err) : EXIT_DONE;
 }
 
 static int run(int argc, char **argv)
@@ -260,13 +290,12 @@ static int run(int argc, char **argv)
 	};
 	int status;
 
-	r.files = calloc((size_t)argc, sizeof(*r.files));
-	if (!r.files)
-		return fail("out of memory");
+	if (!list_arguments_init(&r.lists, argc))
+		return EXIT_FAILED;
 	status = parse(argc, argv, &r);
 	if (status == EXIT_DONE)
 		status = create(&r);
-	free(r.files);
+	list_arguments_free(&r.lists);
 	return status;
 }
 

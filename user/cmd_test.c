@@ -2,34 +2,45 @@
 /*
  * xdp-bloom test: ask the filter, as a packet would. One line a key: "maybe KEY", "absent KEY".
  */
-#include <errno.h>
 #include <string.h>
 
-#include "cli.h"
+#include "lists.h"
 
-static const struct option options[] = { KEY_OPTIONS };
+static const struct option options[] = { LIST_OPTIONS, COMMON_OPTIONS };
+
+struct request {
+	const char *name;
+	struct list_arguments lists;
+	bool json;
+};
 
 struct asking {
 	struct xbloom *f;
 	struct json_object *answers; /* NULL: print lines */
 	uint64_t maybe, absent;
-	struct xbloom_error *err;
 };
+
+/* As it was written; what was not text, and the parts of a range, as we write it. */
+static const char *text_of(const struct asking *a, const struct xbloom_flow *flow, const char *text,
+			   size_t *len, char buf[XBLOOM_KEY_TEXT])
+{
+	if (text && !(memchr(text, '-', *len) && flow->plen))
+		return text;
+	xbloom_key_text(flow, xbloom_meta(a->f)->params.fields, buf);
+	*len = strlen(buf);
+	return buf;
+}
 
 static int ask(void *ctx, unsigned int worker, const struct xbloom_flow *flow, const char *text,
 	       size_t len)
 {
 	struct asking *a = ctx;
-	bool maybe = xbloom_test(a->f, xbloom_hash(a->f, flow));
+	bool maybe = xbloom_test_flow(a->f, flow);
 	const char *answer = maybe ? "maybe" : "absent";
+	char buf[XBLOOM_KEY_TEXT];
 
 	(void)worker;
-	if (flow->family && flow->plen != (flow->family == XBLOOM_FAMILY_V4 ? 32 : 128)) {
-		snprintf(a->err->text, sizeof(a->err->text),
-			 "'%.*s' is a prefix, and this filter takes single addresses only",
-			 (int)len, text);
-		return -EINVAL;
-	}
+	text = text_of(a, flow, text, &len, buf);
 	if (maybe)
 		a->maybe++;
 	else
@@ -46,15 +57,6 @@ static int ask(void *ctx, unsigned int worker, const struct xbloom_flow *flow, c
 	return 0;
 }
 
-static int ask_argument(struct asking *a, const char *text, struct xbloom_error *err)
-{
-	struct xbloom_flow flow;
-	int ret =
-		xbloom_key_parse(text, strlen(text), xbloom_meta(a->f)->params.fields, &flow, err);
-
-	return ret ? ret : ask(a, 0, &flow, text, strlen(text));
-}
-
 static void print_answers(struct asking *a, const char *name)
 {
 	struct json_object *o = json_object_new_object();
@@ -66,54 +68,64 @@ static void print_answers(struct asking *a, const char *name)
 	print_json(o);
 }
 
-static int test(const struct key_arguments *args)
+static int test(const struct request *r)
 {
 	struct xbloom_error err = { "" };
-	struct asking a = { .err = &err };
-	struct xbloom_list_options list = { .threads = 1, .opts = cli_options() };
+	struct asking a = { 0 };
+	struct xbloom_list_options list;
 	size_t i;
 	int ret;
 
-	ret = xbloom_open(args->name, 0, cli_options(), &a.f, &err);
+	ret = xbloom_open(r->name, 0, cli_options(), &a.f, &err);
 	if (ret)
 		return fail_err(&err);
-	list.fields = xbloom_meta(a.f)->params.fields;
-	if (args->json)
+	list = list_options(&r->lists, xbloom_meta(a.f)->params.fields, 1);
+	if (r->json)
 		a.answers = json_object_new_array();
-	for (i = 0; i < args->n_keys && !ret; i++)
-		ret = ask_argument(&a, args->keys[i], &err);
-	for (i = 0; i < args->n_files && !ret; i++)
-		ret = xbloom_list_read(args->files[i], &list, ask, &a, NULL, &err);
+	for (i = 0; i < r->lists.n_keys && !ret; i++)
+		ret = xbloom_entry_parse(r->lists.keys[i], strlen(r->lists.keys[i]), list.fields,
+					 ask, &a, NULL, &err);
+	for (i = 0; i < r->lists.n_files && !ret; i++)
+		ret = xbloom_list_read(r->lists.files[i], &list, ask, &a, NULL, &err);
+	progress_done();
 	xbloom_close(a.f);
 	if (ret) {
 		json_object_put(a.answers);
 		fflush(stdout);
 		return fail_err(&err);
 	}
-	if (args->json)
-		print_answers(&a, args->name);
+	if (r->json)
+		print_answers(&a, r->name);
 	return a.absent ? EXIT_NO : EXIT_DONE;
 }
 
 static int run(int argc, char **argv)
 {
-	struct key_arguments args;
-	int status = EXIT_FAILED;
+	struct request r = { 0 };
+	int status;
 
-	if (key_arguments_parse(&verb_test, options, argc, argv, &args))
-		status = test(&args);
-	key_arguments_free(&args);
+	if (!list_arguments_init(&r.lists, argc))
+		return EXIT_FAILED;
+	status =
+		parse_filter_and_lists(&verb_test, options, argc, argv, &r.name, &r.lists, &r.json);
+	if (status == EXIT_DONE)
+		status = test(&r);
+	list_arguments_free(&r.lists);
 	return status;
 }
 
 const struct verb verb_test = {
 	.name = "test",
 	.summary = "ask whether keys are in a filter: maybe, or certainly absent",
-	.help = "usage: xdp-bloom test NAME [KEY...] [--from FILE]...\n"
+	.help = "usage: xdp-bloom test NAME [KEY...] [--from FILE]... [--format F] [--column C]\n"
 		"\n"
-		"Prints `maybe KEY` or `absent KEY` for each. Exit status 1 when any is absent.\n"
+		"Prints `maybe KEY` or `absent KEY` for each. Exit status 1 when any is absent. A "
+		"prefix is\n"
+		"maybe when all of its addresses are.\n"
 		"\n"
-		"  --from FILE  a list, one key a line; '-' is standard input\n"
+		"  --from FILE  a list; '-' is standard input\n"
+		"  --format F   what it is written in, by default told by its content: see create\n"
+		"  --column C   of CSV: a number from 1, or a name\n"
 		"  --json       one JSON object\n",
 	.run = run,
 };

@@ -114,7 +114,7 @@ int xbloom_hash_key_random(struct xbloom_hash_key *key, struct xbloom_error *err
 
 /* ---- create ---- */
 
-static uint64_t memory_available(void)
+uint64_t xbloom_memory_available(void)
 {
 	unsigned long long kib = 0;
 	char line[256];
@@ -131,7 +131,7 @@ static uint64_t memory_available(void)
 
 int xbloom_check_memory(const struct xbloom_size *size, struct xbloom_error *err)
 {
-	uint64_t available = memory_available();
+	uint64_t available = xbloom_memory_available();
 
 	uint64_t needed = size->bytes + size->exact_bytes + xbloom_nets4_bytes(size);
 

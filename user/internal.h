@@ -222,6 +222,8 @@ int xbloom_map_all(struct xbloom *f, struct xbloom_error *err);
 struct xbloom *xbloom_new(const char *name, bool writable);
 /* -ENOMEM: it would not fit into what this machine has available. */
 int xbloom_check_memory(const struct xbloom_size *size, struct xbloom_error *err);
+/* Bytes; UINT64_MAX: that cannot be told. */
+uint64_t xbloom_memory_available(void);
 /* Make the maps of a generation, write its record and fill it. See xbloom_create_filled(). */
 int xbloom_build_generation(struct xbloom *f, const struct xbloom_size *size,
 			    const struct xbloom_rules *rules, const struct xbloom_hash_key *key,
@@ -352,8 +354,6 @@ void xbloom_filler_close(struct xbloom_filler *filler);
 
 /* ---- keys.c, for insert.c ---- */
 
-/* Whether they were hashed for a filter with these constants. */
-bool xbloom_keys_are_for(const struct xbloom_keys *keys, const struct xbloom_params *params);
 /* Of settled ones: as one vector, the prefixes among them, and for who fills the next generation. */
 int xbloom_keys_gather(struct xbloom_keys *keys, struct xbloom_hashes *out,
 		       struct xbloom_error *err);

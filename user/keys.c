@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <bpf/bpf.h>
+
 #include "internal.h"
 
 /* Below it threads cost more than they save. */
@@ -26,6 +28,9 @@
  * rounds: 1,000,000,000 keys come by 30 times, and each time find several bits to set in a line.
  */
 #define STREAM_HASHES (16u << 20)
+
+/* Keys read from an exact map by one system call. */
+#define EXACT_BATCH 16384
 
 #define BUCKETS XBLOOM_DIGITS
 
@@ -48,6 +53,7 @@ struct xbloom_keys {
 	struct worker worker[XBLOOM_READERS_MAX];
 	struct xbloom_prefixes prefixes; /* of all, merged */
 	uint64_t given;			 /* prefixes, before they were merged */
+	uint64_t merged;		 /* those that went when they were */
 	struct xbloom_prefix_plan plan;
 	struct xbloom_filler *filler; /* streaming: where keys go */
 	uint64_t distinct;
@@ -84,6 +90,15 @@ void xbloom_keys_close(struct xbloom_keys *k)
 	xbloom_prefixes_free(&k->prefixes);
 	xbloom_filler_close(k->filler);
 	free(k);
+}
+
+/* Half of the memory that is available, divided among the readers: they grow by half at a time. */
+uint64_t xbloom_keys_that_fit(bool words)
+{
+	uint64_t bytes = xbloom_memory_available();
+	uint64_t each = sizeof(uint64_t) * (words ? 1 + XBLOOM_KEY_WORDS_MAX : 1);
+
+	return bytes == UINT64_MAX ? 0 : bytes / 2 / each / 2;
 }
 
 /* ---- taking keys ---- */
@@ -168,6 +183,79 @@ int xbloom_keys_take(void *keys, unsigned int worker, const struct xbloom_flow *
 	if (is_prefix(flow, k->o.fields))
 		return xbloom_prefixes_push(&me->prefixes, flow, k->o.fields, &me->err);
 	return push(k, me, words, n, &me->err);
+}
+
+/* A key as an exact map has it, padded; prefixes as the keys that they became. */
+static int take_words(struct xbloom_keys *k, const __u64 *words, struct xbloom_error *err)
+{
+	struct xbloom_flow flow;
+
+	if (xbloom_words_prefix(words, k->o.fields, &flow))
+		return xbloom_prefixes_push(&k->worker[0].prefixes, &flow, k->o.fields, err);
+	return push(k, &k->worker[0], words, xbloom_words_used(words, k->o.fields), err);
+}
+
+static int take_exact(struct xbloom_keys *k, int map, struct xbloom_error *err)
+{
+	unsigned int width = xbloom_key_width(k->o.fields);
+	AUTO_FREE __u64 *words = calloc(EXACT_BATCH, width * sizeof(*words));
+	AUTO_FREE uint8_t *values = calloc(EXACT_BATCH, sizeof(*values));
+	uint32_t n, i, batch = 0;
+	bool first = true, last = false;
+	int ret = 0;
+
+	if (!words || !values)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	while (!ret && !last) {
+		n = EXACT_BATCH;
+		last = bpf_map_lookup_batch(map, first ? NULL : &batch, &batch, words, values, &n,
+					    NULL);
+		if (last && errno != ENOENT)
+			return xbloom_fail_errno(err, -errno, "cannot read the exact map");
+		for (i = 0; i < n && !ret; i++)
+			ret = take_words(k, words + i * width, err);
+		first = false;
+	}
+	return ret;
+}
+
+/* A word of 64 /24s that are all set is a /18. */
+static int take_nets4(struct xbloom_keys *k, const struct xbloom_block *nets4,
+		      struct xbloom_error *err)
+{
+	const unsigned int word_plen = XBLOOM_NETS4_PLEN - 6;
+	struct xbloom_flow flow = { .family = XBLOOM_FAMILY_V4 };
+	__u32 *addr = k->o.fields & XBLOOM_SRC ? &flow.src.v4 : &flow.dst.v4;
+	uint32_t net, all = 1u << XBLOOM_NETS4_PLEN;
+	int ret = 0;
+
+	for (net = 0; net < all && !ret; net++) {
+		uint64_t word = nets4[net / XBLOOM_BLOCK_BITS]
+					.w[net / XBLOOM_WORD_BITS % XBLOOM_BLOCK_WORDS];
+		bool whole = word == ~0ULL;
+
+		if (!whole && !(word >> net % XBLOOM_WORD_BITS & 1))
+			continue;
+		*addr = XBLOOM_BIG32(net << (XBLOOM_PLEN4_HOST - XBLOOM_NETS4_PLEN));
+		flow.plen = (uint8_t)(whole ? word_plen : XBLOOM_NETS4_PLEN);
+		ret = xbloom_prefixes_push(&k->worker[0].prefixes, &flow, k->o.fields, err);
+		if (whole)
+			net |= XBLOOM_WORD_BITS - 1;
+	}
+	return ret;
+}
+
+int xbloom_keys_from_filter(struct xbloom_keys *k, const struct xbloom *f, struct xbloom_error *err)
+{
+	int ret;
+
+	if (f->fd[XBLOOM_PIN_CONFIRM] < 0)
+		return xbloom_fail(err, -ENOENT,
+				   "filter %s has no exact map (create --confirm), and its bits do "
+				   "not tell their keys: give the list with --from",
+				   f->name);
+	ret = take_exact(k, f->fd[XBLOOM_PIN_CONFIRM], err);
+	return ret || !f->nets4 ? ret : take_nets4(k, f->nets4, err);
 }
 
 static struct xbloom_error *first_error(struct xbloom_keys *k)
@@ -332,6 +420,7 @@ static int push_expanded(void *ctx, const struct xbloom_flow *flow)
 /* Prefixes become what the filter can hold: bits of nets4, keys of their own, and hosts. */
 static int settle_prefixes(struct xbloom_keys *k, struct xbloom_error *err)
 {
+	uint64_t merged;
 	unsigned int w;
 	int ret = 0;
 
@@ -341,12 +430,15 @@ static int settle_prefixes(struct xbloom_keys *k, struct xbloom_error *err)
 	}
 	if (ret)
 		return ret;
-	k->given = k->prefixes.n;
+	if (!k->given)
+		k->given = k->prefixes.n;
 	if (!k->given)
 		return 0;
-	xbloom_prefixes_merge(&k->prefixes);
+	merged = xbloom_prefixes_merge(&k->prefixes);
 	ret = xbloom_prefixes_plan(&k->prefixes, k->o.plens6, k->o.n_plens6, k->o.expand_max,
 				   &k->plan, err);
+	k->merged += merged;
+	k->plan.merged = k->merged;
 	if (!ret)
 		ret = tell_error(k,
 				 xbloom_prefixes_expand(&k->prefixes, &k->plan, k->o.fields,
@@ -442,6 +534,26 @@ int xbloom_keys_rehash(struct xbloom_keys *k, const struct xbloom_params *params
 		}
 	}
 	return ret;
+}
+
+uint64_t xbloom_count_new_keys(const struct xbloom *f, const struct xbloom_keys *k)
+{
+	unsigned int b, w;
+	uint64_t n = 0;
+
+	for (b = 0; b < BUCKETS; b++) {
+		for (w = 0; w < XBLOOM_READERS_MAX; w++) {
+			const struct worker *me = &k->worker[w];
+			const struct xbloom_hashes piece = {
+				.v = me->hashes.v + me->start[b],
+				.n = me->kept[b],
+			};
+
+			if (piece.n)
+				n += xbloom_count_new(f, &piece);
+		}
+	}
+	return n;
 }
 
 bool xbloom_keys_are_for(const struct xbloom_keys *k, const struct xbloom_params *params)

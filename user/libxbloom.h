@@ -40,6 +40,8 @@ struct xbloom_error {
 	char text[512];
 };
 
+struct xbloom; /* an open filter */
+
 /* ---- rates and sizes (rate.c, plan.c): arithmetic only, no privilege needed ---- */
 
 /*
@@ -61,6 +63,9 @@ double xbloom_rate(const struct xbloom_geometry *g, uint64_t n);
  */
 double xbloom_distinct(const struct xbloom_geometry *g, uint64_t inserted);
 
+/* The rate of n looks, each wrong at `rate` and independent: 1-(1-p)^n. 1 % and 3: 2.97 %. */
+double xbloom_rate_of_asks(double rate, unsigned int n);
+
 /* What is asked for. Zero means: not given. */
 struct xbloom_size_request {
 	uint32_t layout;     /* XBLOOM_LAYOUT_* */
@@ -68,6 +73,7 @@ struct xbloom_size_request {
 	double fp;	     /* XBLOOM_FP_MIN .. XBLOOM_FP_MAX; 0: XBLOOM_FP_DEFAULT */
 	double bits_per_key; /* instead of fp */
 	unsigned int hashes; /* classic: k; 0: the best one */
+	unsigned int asks;   /* look-ups a packet, each of which may be wrong; 0: one */
 };
 
 struct xbloom_size {
@@ -291,6 +297,7 @@ int xbloom_list_hash(const char *path, uint32_t fields, const struct xbloom_hash
 
 /* What the prefixes of a list come to in a filter. */
 struct xbloom_prefix_plan {
+	uint64_t merged;       /* prefixes that others cover, or that were joined */
 	uint64_t nets4;	       /* bits of the exact map: /24s */
 	uint64_t hosts4;       /* keys: the addresses of IPv4 prefixes longer than /24 */
 	uint64_t keys6;	       /* keys: what IPv6 prefixes become */
@@ -334,6 +341,13 @@ int xbloom_keys_argument(struct xbloom_keys *keys, const char *text,
 int xbloom_keys_take(void *keys, unsigned int worker, const struct xbloom_flow *flow,
 		     const char *text, size_t len);
 
+/*
+ * What the exact map and the map of IPv4 prefixes of a filter hold. -ENOENT: it has no exact map, and
+ * bits do not tell their keys.
+ */
+int xbloom_keys_from_filter(struct xbloom_keys *keys, const struct xbloom *f,
+			    struct xbloom_error *err);
+
 /* All was read: sort, and drop what is there twice. -E2BIG: see xbloom_prefix_plan. */
 int xbloom_keys_settle(struct xbloom_keys *keys, const struct xbloom_options *opts,
 		       struct xbloom_error *err);
@@ -344,6 +358,11 @@ int xbloom_keys_settle(struct xbloom_keys *keys, const struct xbloom_options *op
 int xbloom_keys_rehash(struct xbloom_keys *keys, const struct xbloom_params *params,
 		       struct xbloom_error *err);
 
+/* Whether they were hashed for a filter with these constants. */
+bool xbloom_keys_are_for(const struct xbloom_keys *keys, const struct xbloom_params *params);
+/* How many can be held, by the memory that is available now: half of it. */
+uint64_t xbloom_keys_that_fit(bool words);
+
 /* Of settled keys: those that the filter gets, expanded prefixes included; how many were dropped. */
 uint64_t xbloom_keys_distinct(const struct xbloom_keys *keys);
 uint64_t xbloom_keys_repeated(const struct xbloom_keys *keys);
@@ -352,8 +371,6 @@ const struct xbloom_prefix_plan *xbloom_keys_prefixes(const struct xbloom_keys *
 void xbloom_keys_source(const struct xbloom_keys *keys, struct xbloom_source *source);
 
 /* ---- filters (filter.c, state.c) ---- */
-
-struct xbloom; /* an open filter */
 
 /* How a filter treats packets. */
 struct xbloom_rules {
@@ -441,6 +458,14 @@ uint64_t xbloom_hash(const struct xbloom *f, const struct xbloom_flow *flow);
 bool xbloom_test(const struct xbloom *f, uint64_t hash);
 
 /*
+ * What the program answers to a packet with this key, prefixes and arrays that are live included.
+ * Where flow->plen is shorter than a host's: true when every address of the prefix is maybe. An IPv6
+ * prefix that is over 2^16 times as long as what it would be put in as, and no prefix of the filter
+ * covers, is not looked through: false.
+ */
+bool xbloom_test_flow(const struct xbloom *f, const struct xbloom_flow *flow);
+
+/*
  * Insert, into a filter without an exact map. From the return on, no packet with the key is called
  * absent. 1: a bit changed, which was counted; 0: none did. -EINVAL: f has an exact map, and needs
  * xbloom_add_all(); -EBADF: it was not opened with XBLOOM_OPEN_WRITE.
@@ -466,6 +491,8 @@ int xbloom_add_keys(struct xbloom *f, struct xbloom_keys *keys, const struct xbl
  * fewer.
  */
 uint64_t xbloom_count_new(const struct xbloom *f, const struct xbloom_hashes *hashes);
+/* The same of settled keys. */
+uint64_t xbloom_count_new_keys(const struct xbloom *f, const struct xbloom_keys *keys);
 
 /*
  * Load a filter program with new rules and put it in the slot. The fields and `confirm` cannot

@@ -61,6 +61,23 @@ static double wanted_fp(const struct xbloom_size_request *req)
 	return req->fp != 0 ? req->fp : XBLOOM_FP_DEFAULT;
 }
 
+static unsigned int asks(const struct xbloom_size_request *req)
+{
+	return req->asks ? req->asks : 1;
+}
+
+double xbloom_rate_of_asks(double rate, unsigned int n)
+{
+	/* 1 - (1 - p)^n; 1 % and 3: 2.97 %. */
+	return n > 1 && rate < 1 ? -expm1(n * log1p(-rate)) : rate;
+}
+
+/* The rate of one look that makes the wanted one of all. */
+static double wanted_fp_of_one(const struct xbloom_size_request *req)
+{
+	return asks(req) > 1 ? -expm1(log1p(-wanted_fp(req)) / asks(req)) : wanted_fp(req);
+}
+
 static int too_big(const struct xbloom_size_request *req, struct xbloom_error *err)
 {
 	const char *cheaper = req->bits_per_key != 0 ? "fewer bits per key" : "a higher rate";
@@ -116,7 +133,7 @@ static uint64_t by_budget(const struct xbloom_size_request *req, unsigned int un
 static int plan_split(const struct xbloom_size_request *req, struct xbloom_geometry *g,
 		      struct xbloom_error *err)
 {
-	double fp = wanted_fp(req);
+	double fp = wanted_fp_of_one(req);
 
 	g->k = XBLOOM_SPLIT_K;
 	if (req->bits_per_key != 0)
@@ -151,7 +168,7 @@ static void plan_classic_k(const struct xbloom_size_request *req, double fp,
 static int plan_classic(const struct xbloom_size_request *req, struct xbloom_geometry *g,
 			struct xbloom_error *err)
 {
-	double fp = wanted_fp(req);
+	double fp = wanted_fp_of_one(req);
 
 	g->k = req->hashes;
 	if (req->bits_per_key != 0) {
@@ -187,7 +204,7 @@ int xbloom_plan(const struct xbloom_size_request *req, struct xbloom_size *size,
 		.items = req->items,
 		.bytes = g.blocks * XBLOOM_BLOCK_BYTES,
 		.bits_per_key = (double)g.bits / (double)req->items,
-		.fp = xbloom_rate(&g, req->items),
+		.fp = xbloom_rate_of_asks(xbloom_rate(&g, req->items), asks(req)),
 	};
 	if (size->fp > XBLOOM_FP_MAX)
 		return xbloom_fail(
