@@ -48,9 +48,9 @@ LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c zlib libzstd ya
 DEPS = -MMD -MP -MF $@.d -MT $@
 BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
-LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c ask.c list.c input.c format.c \
-	format_lines.c format_csv.c format_nft.c format_json.c hashes.c state.c prog.c \
-	rules.c prefixes.c keys.c fill.c insert.c late.c rebuild.c gauge.c stats.c filter.c \
+LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c input.c format.c \
+	format_lines.c format_csv.c format_nft.c format_json.c hashes.c prefixes.c keys.c \
+	state.c prog.c rules.c fill.c insert.c late.c rebuild.c ask.c gauge.c stats.c filter.c \
 	probe.c truth.c measure.c \
 	distinct.c judge.c samples.c attach.c)
 # What is not the library is the tool.
