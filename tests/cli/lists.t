@@ -152,6 +152,22 @@ for name, (form, fields, line, says) in FILES.items():
         refused(f"{name}: and without its mark", f"{give(utf16, 'utf16')}:1: ", "UTF-16", "-k",
                 fields, give(utf16, "utf16"))
 
+# ---- packed data with any byte changed ----
+
+data = open(f"{LISTS}/good/plain.txt", "rb").read()
+wanted = expect.expected(f"{LISTS}/good/plain.txt", "plain")
+for how, packed in (("gzip", gzip.compress(data)),
+                    ("zstd", subprocess.run(["zstd", "-qc"], input=data,
+                                            stdout=subprocess.PIPE).stdout)):
+    wrong = []
+    for at in range(len(packed)):
+        path = give(packed[:at] + bytes([packed[at] ^ 1 << at % 8]) + packed[at + 1:])
+        # Some bytes of the headers mean nothing here, as the time does.
+        got, _ = read(path, tool=READERS[1 if at % 16 == 0 else 0])
+        if got != wanted and not str(got).startswith(path):
+            wrong.append((at, got))
+    same(wrong, [], f"{how} with any of {len(packed)} bytes changed: refused, or the same list")
+
 # ---- JSON that is cut off anywhere ----
 
 for name in ("drop.json", "set.nft.json", "decisions.json"):
