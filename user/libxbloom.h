@@ -676,8 +676,9 @@ int xbloom_prober_ask(struct xbloom_prober *p, uint64_t first, uint64_t n, uint6
 /* ---- the truth (truth.c) ---- */
 
 /*
- * Whether a key is really listed: by lists (kept as hashes under a secret of its own, so that it
- * outlives generations), or, without any, by the exact map of f.
+ * Whether a key is really listed: by lists (keys kept as hashes under a secret of its own, so that it
+ * outlives generations, and prefixes of whatever lengths), or, without any, by the exact map of f as
+ * it was when this was opened, its prefixes included.
  */
 struct xbloom_truth;
 
@@ -689,9 +690,9 @@ int xbloom_truth_open(const struct xbloom *f, const char *const *files, size_t n
 		      const struct xbloom_options *opts, struct xbloom_truth **out,
 		      struct xbloom_error *err);
 void xbloom_truth_close(struct xbloom_truth *t);
-/* True: listed. */
+/* True: listed, or in a listed prefix. */
 bool xbloom_truth_has(const struct xbloom_truth *t, const __u64 *words, unsigned int n_words);
-/* The distinct keys in the lists; 0 for an exact map, which does not count them. */
+/* The distinct keys and prefixes in the lists, the latter merged; 0 for an exact map, which does not count them. */
 uint64_t xbloom_truth_keys(const struct xbloom_truth *t);
 
 /* ---- measuring (measure.c) ---- */
