@@ -48,9 +48,10 @@ LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c zlib libzstd ya
 DEPS = -MMD -MP -MF $@.d -MT $@
 BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
-LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c ask.c list.c input.c format.c \
-	format_lines.c hashes.c state.c prog.c \
-	rules.c prefixes.c keys.c fill.c insert.c late.c rebuild.c gauge.c stats.c filter.c probe.c truth.c measure.c \
+LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c input.c format.c \
+	format_lines.c format_csv.c format_nft.c format_json.c hashes.c prefixes.c keys.c \
+	state.c prog.c rules.c fill.c insert.c late.c rebuild.c ask.c gauge.c stats.c filter.c \
+	probe.c truth.c measure.c \
 	distinct.c judge.c samples.c attach.c)
 # What is not the library is the tool.
 CLI_SRC := $(filter-out $(LIB_SRC),$(wildcard user/*.c))
@@ -141,14 +142,21 @@ $(B)/san/tests/%: tests/%.c $(B)/san/libxbloom.a Makefile | $(TEST_SKEL)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) $< $(filter %.o,$^) $(B)/san/libxbloom.a $(LIBS) $(TEST_LIBS) -o $@
 
+# What looks into the library takes it along.
+$(B)/tools/readlist: $(B)/libxbloom.a
 $(B)/tools/%: tests/tools/%.c Makefile
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(LIBS) -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(DEPS) $< $(filter %.a,$^) $(LIBS) -o $@
+
+$(B)/san/tools/readlist: tests/tools/readlist.c $(B)/san/libxbloom.a Makefile
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(SAN_CFLAGS) $(DEPS) $< $(B)/san/libxbloom.a $(LIBS) -o $@
 
 .PHONY: tests
 tests: all $(B)/san/xdp-bloom $(TESTS_C:%=$(B)/tests/%) $(TESTS_C:%=$(B)/san/tests/%) \
-	$(TOOLS:%=$(B)/tools/%) $(B)/tests/bench/bench $(B)/gen/netns/pass.skel.h
+	$(TOOLS:%=$(B)/tools/%) $(B)/san/tools/readlist $(B)/tests/bench/bench $(B)/gen/netns/pass.skel.h
 
 # ---- what people call ----
 

@@ -108,8 +108,8 @@ static __always_inline __u32 xbloom_live(void)
 	return live;
 }
 
-/* One hash, in each array that is live. */
-static __always_inline int xbloom_ask_live(__u64 h, __u32 live)
+/* One hash, in each array that is live. Not inlined: several calls of it share what it keeps. */
+static __noinline int xbloom_ask_live(__u64 h, __u32 live)
 {
 	int reason, found = XBLOOM_ABSENT;
 	__u32 i;
@@ -169,6 +169,7 @@ static __always_inline void xbloom_shorten(struct xbloom_flow *flow, __u32 field
 static __always_inline int xbloom_ask_all(const struct xbloom_hash_key *hash_key,
 					  struct xbloom_flow *flow, __u32 fields)
 {
+	struct xbloom_addr6 whole;
 	__u32 live = xbloom_live();
 	int in_net = 0, reason, found;
 	__u32 i;
@@ -178,7 +179,8 @@ static __always_inline int xbloom_ask_all(const struct xbloom_hash_key *hash_key
 	found = xbloom_ask_live(xbloom_key_hash(hash_key, flow, fields), live);
 	if (flow->family == XBLOOM_FAMILY_V6 && params.n_plens6 > 1) {
 		/* The longest, a host's, was the question above; each mask is part of the one before. */
-#pragma unroll
+		whole = xbloom_flow_addr6(flow, fields);
+#pragma clang loop unroll(disable)
 		for (i = 1; i < XBLOOM_PLENS6_MAX; i++) {
 			if (i >= params.n_plens6)
 				break;
@@ -187,6 +189,7 @@ static __always_inline int xbloom_ask_all(const struct xbloom_hash_key *hash_key
 			if (reason != XBLOOM_ABSENT)
 				found = reason;
 		}
+		xbloom_flow_restore6(flow, fields, &whole);
 	}
 	return in_net ? XBLOOM_MAYBE : found;
 }
@@ -197,35 +200,37 @@ static __always_inline int xbloom_ask_all(const struct xbloom_hash_key *hash_key
  * The second opinion on a maybe, for one key. A key goes into the exact map before its first bit is
  * set, so what the map does not hold was never put in.
  */
-static __always_inline int xbloom_in_exact(const struct xbloom_flow *flow)
+static __always_inline int xbloom_in_exact(const struct xbloom_flow *flow, __u64 *words)
 {
-	__u64 words[XBLOOM_KEY_WORDS_MAX] = {};
-
 	xbloom_key_words(flow, params.fields, words);
 	return bpf_map_lookup_elem(&xbloom_confirm, words) ? 1 : 0;
 }
 
-/* The same for all that the filter was asked: prefixes are exact, or keys of their own. */
-static __always_inline int xbloom_confirm_maybe(struct xbloom_flow *flow)
+/*
+ * The same for all that the filter was asked: prefixes are exact, or keys of their own. The words of
+ * the key are left in words[], which was zero.
+ */
+static __always_inline int xbloom_confirm_maybe(struct xbloom_flow *flow, __u64 *words)
 {
+	struct xbloom_addr6 whole;
+	int found = xbloom_in_exact(flow, words);
 	__u32 i;
 
-	if (params.nets4 && flow->family == XBLOOM_FAMILY_V4 &&
-	    xbloom_in_nets4(flow, params.fields, xbloom_live()))
-		return XBLOOM_CONFIRMED;
-	if (xbloom_in_exact(flow))
-		return XBLOOM_CONFIRMED;
-	if (params.n_plens6 > 1 && flow->family == XBLOOM_FAMILY_V6) {
-#pragma unroll
+	if (params.nets4 && flow->family == XBLOOM_FAMILY_V4)
+		found |= xbloom_in_nets4(flow, params.fields, xbloom_live());
+	if (params.n_plens6 > 1 && flow->family == XBLOOM_FAMILY_V6 && !found) {
+		whole = xbloom_flow_addr6(flow, params.fields);
+#pragma clang loop unroll(disable)
 		for (i = 1; i < XBLOOM_PLENS6_MAX; i++) {
 			if (i >= params.n_plens6)
 				break;
 			xbloom_shorten(flow, params.fields, i);
-			if (xbloom_in_exact(flow))
-				return XBLOOM_CONFIRMED;
+			found |= xbloom_in_exact(flow, words);
 		}
+		xbloom_flow_restore6(flow, params.fields, &whole);
+		xbloom_key_words(flow, params.fields, words);
 	}
-	return XBLOOM_REFUTED;
+	return found ? XBLOOM_CONFIRMED : XBLOOM_REFUTED;
 }
 
 /* Whether answers of this kind are sampled, and this one is: one in so many, at random. */
@@ -284,7 +289,7 @@ static __noinline int xbloom_after(struct xdp_md *ctx, __u32 reason, int asked, 
 	n_words = xbloom_key_words(&flow, params.fields, words);
 	/* Constants again: the verifier follows neither into maps that the filter does not have. */
 	if (params.extras & XBLOOM_CONFIRM && asked)
-		reason = xbloom_confirm_maybe(&flow);
+		reason = xbloom_confirm_maybe(&flow, words);
 	if (params.extras & XBLOOM_SAMPLE && sampled)
 		xbloom_sample(words, n_words, reason);
 	return reason;
@@ -305,7 +310,7 @@ static __always_inline int xbloom_do_extras(struct xdp_md *ctx, __u32 reason)
 static __always_inline int xbloom_filter_packet(struct xdp_md *ctx, __u32 fields, int all, int keep)
 {
 	struct xbloom_hash_key hash_key = { params.hash_key.k0, params.hash_key.k1 };
-	struct xbloom_flow flow = {}, asked;
+	struct xbloom_flow flow = {};
 	__u64 bytes;
 	int reason;
 
@@ -313,12 +318,10 @@ static __always_inline int xbloom_filter_packet(struct xdp_md *ctx, __u32 fields
 	if (reason != XBLOOM_KEYED)
 		return xbloom_verdict(ctx, keep ? &flow : NULL, fields, reason, bytes);
 
-	if (all) {
-		asked = flow;
-		reason = xbloom_ask_all(&hash_key, &asked, fields);
-	} else {
+	if (all)
+		reason = xbloom_ask_all(&hash_key, &flow, fields);
+	else
 		reason = xbloom_ask(xbloom_key_hash(&hash_key, &flow, fields), 0);
-	}
 	if (params.extras & (XBLOOM_CONFIRM | XBLOOM_SAMPLE) && reason != XBLOOM_ERROR)
 		reason = xbloom_do_extras(ctx, reason);
 	return xbloom_verdict(ctx, keep ? &flow : NULL, fields, reason, bytes);

@@ -24,7 +24,8 @@ struct verb {
 };
 
 extern const struct verb verb_plan, verb_create, verb_add, verb_test, verb_show, verb_set,
-	verb_attach, verb_detach, verb_destroy, verb_measure, verb_watch, verb_top, verb_lab;
+	verb_attach, verb_detach, verb_destroy, verb_measure, verb_watch, verb_top, verb_lab,
+	verb_rebuild;
 
 /* ---- options ---- */
 

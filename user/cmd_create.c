@@ -142,22 +142,6 @@ static int plan_items(const struct request *r, struct xbloom_size *size, struct 
 	return ret;
 }
 
-/* A filter for prefixes alone gets room for so many single addresses, which may come later. */
-#define ITEMS_MIN 1024
-
-/* What the prefixes that were read want of the filter. */
-static void size_prefixes(const struct xbloom_prefix_plan *p, struct xbloom_size *size)
-{
-	unsigned int i;
-
-	if (!p)
-		return;
-	size->nets4 = p->nets4;
-	size->n_plens6 = p->n_plens6;
-	for (i = 0; i < p->n_plens6; i++)
-		size->plens6[i] = p->plens6[i];
-}
-
 /* Size the filter for what was read, or for what was announced if that is more. */
 static int plan(struct request *r, const struct xbloom_keys *keys, struct xbloom_size *size,
 		struct xbloom_error *err)
@@ -177,11 +161,11 @@ static int plan(struct request *r, const struct xbloom_keys *keys, struct xbloom
 		return -EINVAL;
 	}
 	if (!r->size.items)
-		r->size.items = distinct ? distinct : ITEMS_MIN;
+		r->size.items = distinct ? distinct : LIST_ITEMS_MIN;
 	r->size.asks = prefixes ? prefixes->n_plens6 : 1;
 	ret = plan_items(r, size, err);
 	if (!ret)
-		size_prefixes(prefixes, size);
+		list_size_prefixes(prefixes, size);
 	return ret;
 }
 
@@ -212,46 +196,9 @@ static void print_created(struct xbloom *f, const struct xbloom_keys *keys_read)
 	printf("\n");
 }
 
-/*
- * From so many keys on, announced by --items, a list is not held: it goes into the filter as it is
- * read. (The price: its distinct keys are not counted beforehand, and the filter is not sized for
- * the IPv6 lengths of its prefixes, which raise the rate of IPv6 packets.)
- */
-#define STREAM_ITEMS (32ULL << 20)
-
-/* What is read, and on its way into the filter. */
-struct reading {
-	struct request *r;
-	struct xbloom_keys *keys;
-	struct xbloom_list_stats stats;
-};
-
-static int put_held(void *ctx, struct xbloom *f, struct xbloom_error *err)
+static int open_keys(const struct request *r, struct xbloom_hash_key *key,
+		     struct list_reading *reading, struct xbloom_error *err)
 {
-	struct reading *reading = ctx;
-
-	return xbloom_keys_put(reading->keys, f, cli_options(), err);
-}
-
-static int put_streamed(void *ctx, struct xbloom *f, struct xbloom_error *err)
-{
-	struct reading *reading = ctx;
-	const struct request *r = reading->r;
-	int ret = xbloom_keys_stream_to(reading->keys, f, err);
-
-	if (!ret)
-		ret = read_lists(&r->lists, r->rules.fields, reading->keys, &reading->stats, err);
-	if (!ret && !list_entries(&reading->stats))
-		ret = no_key(&r->lists, err);
-	if (!ret)
-		ret = xbloom_keys_stream_end(reading->keys, f, cli_options(), err);
-	return ret;
-}
-
-static int open_keys(struct reading *reading, struct xbloom_hash_key *key, bool stream,
-		     struct xbloom_error *err)
-{
-	const struct request *r = reading->r;
 	struct xbloom_hash_key source_key;
 	int ret = xbloom_hash_key_random(key, err);
 
@@ -263,7 +210,7 @@ static int open_keys(struct reading *reading, struct xbloom_hash_key *key, bool 
 			.key = *key,
 			.source_key = r->lists.n_files ? &source_key : NULL,
 			.words = r->rules.confirm,
-			.max_keys = stream ? 0 : xbloom_keys_that_fit(r->rules.confirm),
+			.max_keys = reading->stream ? 0 : xbloom_keys_that_fit(r->rules.confirm),
 			.expand_max = r->lists.expand_max,
 		};
 
@@ -272,7 +219,7 @@ static int open_keys(struct reading *reading, struct xbloom_hash_key *key, bool 
 	return ret;
 }
 
-static int print_result(struct xbloom *f, const struct reading *reading, bool json,
+static int print_result(struct xbloom *f, const struct list_reading *reading, bool json,
 			struct xbloom_error *err)
 {
 	struct json_object *o;
@@ -293,9 +240,12 @@ static int print_result(struct xbloom *f, const struct reading *reading, bool js
 
 static int create(struct request *r)
 {
-	const bool stream = r->lists.n_files && r->size.items >= STREAM_ITEMS;
-	struct reading reading = { .r = r };
-	const struct xbloom_filling filling = { stream ? put_streamed : put_held, &reading };
+	struct list_reading reading = {
+		.lists = &r->lists,
+		.fields = r->rules.fields,
+		.stream = r->lists.n_files && r->size.items >= LIST_STREAM_ITEMS,
+	};
+	const struct xbloom_filling filling = list_filling(&reading);
 	struct xbloom_error err = { "" };
 	struct xbloom_hash_key key;
 	struct xbloom_size size;
@@ -307,11 +257,9 @@ static int create(struct request *r)
 	if (!ret && r->size.items)
 		ret = plan_items(r, &size, &err);
 	if (!ret)
-		ret = open_keys(&reading, &key, stream, &err);
-	if (!ret && !stream) {
-		ret = read_lists(&r->lists, r->rules.fields, reading.keys, &reading.stats, &err);
-		if (!ret)
-			ret = xbloom_keys_settle(reading.keys, cli_options(), &err);
+		ret = open_keys(r, &key, &reading, &err);
+	if (!ret && !reading.stream) {
+		ret = list_hold(&reading, &err);
 		if (!ret)
 			ret = plan(r, reading.keys, &size, &err);
 	}

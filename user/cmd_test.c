@@ -80,11 +80,12 @@ static int test(const struct request *r)
 	if (ret)
 		return fail_err(&err);
 	list = list_options(&r->lists, xbloom_meta(a.f)->params.fields, 1);
+	list.everything = true; /* to ask does no harm */
 	if (r->json)
 		a.answers = json_object_new_array();
 	for (i = 0; i < r->lists.n_keys && !ret; i++)
-		ret = xbloom_entry_parse(r->lists.keys[i], strlen(r->lists.keys[i]), list.fields,
-					 ask, &a, NULL, &err);
+		ret = xbloom_entry_parse(r->lists.keys[i], strlen(r->lists.keys[i]), &list, ask, &a,
+					 NULL, &err);
 	for (i = 0; i < r->lists.n_files && !ret; i++)
 		ret = xbloom_list_read(r->lists.files[i], &list, ask, &a, NULL, &err);
 	progress_done();

@@ -128,14 +128,23 @@ static bool is_one_of(struct text word, const char *const *list)
 	return false;
 }
 
-/* Whether the plain reading of a line gives an entry. */
-static bool is_plain(struct text line, uint32_t fields)
+/*
+ * Whether the plain reading of a line gives a key, or would give one with other fields: of a list of
+ * "address,port" for a filter of addresses the error says what is wrong, where CSV would read half.
+ */
+static bool is_key(struct text line, uint32_t fields)
 {
+	const uint32_t others[] = { fields, XBLOOM_SRC | XBLOOM_DPORT, XBLOOM_FIELDS_ADDR,
+				    XBLOOM_SRC | XBLOOM_DPORT | XBLOOM_PROTO,
+				    XBLOOM_FIELDS_5TUPLE };
 	struct xbloom_span span;
-	size_t len;
+	size_t len, i;
 	const char *entry = xbloom_plain_entry(line.s, line.len, &len);
 
-	return len && !xbloom_span_parse(entry, len, fields, &span, NULL);
+	for (i = 0; len && i < sizeof(others) / sizeof(others[0]); i++)
+		if (!xbloom_span_parse(entry, len, others[i], &span, NULL))
+			return true;
+	return false;
 }
 
 /* ---- JSON ---- */
@@ -182,21 +191,24 @@ static enum xbloom_format detect_text(struct text t, const struct xbloom_list_op
 	if (is_one_of(first, ipset_verbs) || is_one_of(first, both_verbs)) {
 		struct text third = first_word(&rest);
 
-		/* A set of ipset may be called "element"; what is added to it is an address then. */
-		if (is_one_of(second, nft_objects) &&
-		    !(third.len && third.s[0] >= '0' && third.s[0] <= '9'))
+		/* A set of ipset may be called "element"; then comes an address or a type. */
+		if (is_one_of(second, nft_objects) && !memchr(third.s, ':', third.len) &&
+		    !memchr(third.s, '.', third.len))
 			return XBLOOM_FORMAT_NFT;
 		return second.len ? XBLOOM_FORMAT_IPSET : XBLOOM_FORMAT_PLAIN;
 	}
-	(void)is_plain;
-	(void)options;
-	return XBLOOM_FORMAT_PLAIN;
+	if (is_key(line, options->fields))
+		return XBLOOM_FORMAT_PLAIN;
+	return xbloom_csv_detect(line.s, line.len, options->fields) ? XBLOOM_FORMAT_CSV
+								    : XBLOOM_FORMAT_PLAIN;
 }
 
 int xbloom_format_detect(const char *head, size_t len, const struct xbloom_list_options *options,
 			 enum xbloom_format *format, struct xbloom_error *err)
 {
 	struct text t = { head, len };
+	bool null;
+	size_t i;
 
 	if (is_utf16(t))
 		return xbloom_fail(err, -EINVAL,
@@ -208,7 +220,11 @@ int xbloom_format_detect(const char *head, size_t len, const struct xbloom_list_
 		t = (struct text){ head + strlen(LIST_BOM), len - strlen(LIST_BOM) };
 	while (t.len && is_blank(*t.s))
 		t = (struct text){ t.s + 1, t.len - 1 };
-	if (t.len && (*t.s == '{' || *t.s == '['))
+	/* What CrowdSec prints when it has no decisions. */
+	null = starts_with(t, "null", 4);
+	for (i = 4; null && i < t.len; i++)
+		null = is_blank(t.s[i]);
+	if (t.len && (*t.s == '{' || *t.s == '[' || null))
 		return detect_json(t, format, err);
 	*format = detect_text(t, options);
 	return 0;

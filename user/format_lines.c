@@ -11,12 +11,12 @@
 
 static int check_line(struct list_worker *w, const char *line, size_t len)
 {
+	if (memchr(line, '\0', len))
+		return xbloom_list_bad(w, "a zero byte: this is not a text file");
 	if (len > LIST_LINE_MAX)
 		return xbloom_list_bad(w,
 				       "a line of more than %d bytes: this is not a list of keys",
 				       LIST_LINE_MAX);
-	if (memchr(line, '\0', len))
-		return xbloom_list_bad(w, "a zero byte: this is not a text file");
 	if (len && memchr(line, '\r', len - 1))
 		return xbloom_list_bad(
 			w, "a carriage return within the line: convert its line ends first");
@@ -231,7 +231,8 @@ static int entry_options(struct list_worker *w, struct words *words, struct entr
 			if (*value == '"' && (value_len < 2 || value[value_len - 1] != '"'))
 				return xbloom_list_bad(w, "%.*s: the quote does not end",
 						       LIST_SHOW(value, value_len));
-			o->timeout |= timeout;
+			/* 0 is for ever. */
+			o->timeout |= timeout && !word_is(value, value_len, "0");
 			o->comment |= comment;
 		} else if (!word_is_one_of(word, len, bare_options)) {
 			return xbloom_list_bad(w, "'%.*s' is not an option of an ipset entry",

@@ -44,6 +44,10 @@ struct xbloom_input {
 	z_stream gzip;
 	ZSTD_DStream *zstd;
 
+	/* The first error is the last word: what has failed is not asked again. */
+	int failed;
+	struct xbloom_error failure;
+
 	char *head;
 	size_t head_at, head_len;
 	bool head_read;
@@ -209,7 +213,7 @@ static int unpack_some(struct xbloom_input *in, char *buf, size_t room, size_t *
 
 		if (ret)
 			return ret;
-		if (in->packed_end && !in->inside)
+		if (in->packed_end && in->packed_at == in->packed_len && !in->inside)
 			return 0;
 		before = in->packed_at;
 		inside = in->inside;
@@ -246,15 +250,15 @@ static int read_bytes(struct xbloom_input *in, char *buf, size_t room, size_t *g
 static int fill_up(struct xbloom_input *in, char *buf, size_t room, size_t *got,
 		   struct xbloom_error *err)
 {
-	while (*got < room) {
+	while (*got < room && !in->failed) {
 		size_t n;
-		int ret = read_bytes(in, buf + *got, room - *got, &n, err);
 
+		in->failed = read_bytes(in, buf + *got, room - *got, &n, &in->failure);
 		*got += n;
-		if (ret || !n)
-			return ret;
+		if (!in->failed && !n)
+			break;
 	}
-	return 0;
+	return in->failed && *got < room ? xbloom_fail(err, in->failed, "%s", in->failure.text) : 0;
 }
 
 int xbloom_input_head(struct xbloom_input *in, const char **head, size_t *len,

@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <bpf/bpf.h>
+
 #include "internal.h"
 
 /* Below it threads cost more than they save. */
@@ -26,6 +28,9 @@
  * rounds: 1,000,000,000 keys come by 30 times, and each time find several bits to set in a line.
  */
 #define STREAM_HASHES (16u << 20)
+
+/* Keys read from an exact map by one system call. */
+#define EXACT_BATCH 16384
 
 #define BUCKETS XBLOOM_DIGITS
 
@@ -180,6 +185,79 @@ int xbloom_keys_take(void *keys, unsigned int worker, const struct xbloom_flow *
 	return push(k, me, words, n, &me->err);
 }
 
+/* A key as an exact map has it, padded; prefixes as the keys that they became. */
+static int take_words(struct xbloom_keys *k, const __u64 *words, struct xbloom_error *err)
+{
+	struct xbloom_flow flow;
+
+	if (xbloom_words_prefix(words, k->o.fields, &flow))
+		return xbloom_prefixes_push(&k->worker[0].prefixes, &flow, k->o.fields, err);
+	return push(k, &k->worker[0], words, xbloom_words_used(words, k->o.fields), err);
+}
+
+static int take_exact(struct xbloom_keys *k, int map, struct xbloom_error *err)
+{
+	unsigned int width = xbloom_key_width(k->o.fields);
+	AUTO_FREE __u64 *words = calloc(EXACT_BATCH, width * sizeof(*words));
+	AUTO_FREE uint8_t *values = calloc(EXACT_BATCH, sizeof(*values));
+	uint32_t n, i, batch = 0;
+	bool first = true, last = false;
+	int ret = 0;
+
+	if (!words || !values)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	while (!ret && !last) {
+		n = EXACT_BATCH;
+		last = bpf_map_lookup_batch(map, first ? NULL : &batch, &batch, words, values, &n,
+					    NULL);
+		if (last && errno != ENOENT)
+			return xbloom_fail_errno(err, -errno, "cannot read the exact map");
+		for (i = 0; i < n && !ret; i++)
+			ret = take_words(k, words + i * width, err);
+		first = false;
+	}
+	return ret;
+}
+
+/* A word of 64 /24s that are all set is a /18. */
+static int take_nets4(struct xbloom_keys *k, const struct xbloom_block *nets4,
+		      struct xbloom_error *err)
+{
+	const unsigned int word_plen = XBLOOM_NETS4_PLEN - 6;
+	struct xbloom_flow flow = { .family = XBLOOM_FAMILY_V4 };
+	__u32 *addr = k->o.fields & XBLOOM_SRC ? &flow.src.v4 : &flow.dst.v4;
+	uint32_t net, all = 1u << XBLOOM_NETS4_PLEN;
+	int ret = 0;
+
+	for (net = 0; net < all && !ret; net++) {
+		uint64_t word = nets4[net / XBLOOM_BLOCK_BITS]
+					.w[net / XBLOOM_WORD_BITS % XBLOOM_BLOCK_WORDS];
+		bool whole = word == ~0ULL;
+
+		if (!whole && !(word >> net % XBLOOM_WORD_BITS & 1))
+			continue;
+		*addr = XBLOOM_BIG32(net << (XBLOOM_PLEN4_HOST - XBLOOM_NETS4_PLEN));
+		flow.plen = (uint8_t)(whole ? word_plen : XBLOOM_NETS4_PLEN);
+		ret = xbloom_prefixes_push(&k->worker[0].prefixes, &flow, k->o.fields, err);
+		if (whole)
+			net |= XBLOOM_WORD_BITS - 1;
+	}
+	return ret;
+}
+
+int xbloom_keys_from_filter(struct xbloom_keys *k, const struct xbloom *f, struct xbloom_error *err)
+{
+	int ret;
+
+	if (f->fd[XBLOOM_PIN_CONFIRM] < 0)
+		return xbloom_fail(err, -ENOENT,
+				   "filter %s has no exact map (create --confirm), and its bits do "
+				   "not tell their keys: give the list with --from",
+				   f->name);
+	ret = take_exact(k, f->fd[XBLOOM_PIN_CONFIRM], err);
+	return ret || !f->nets4 ? ret : take_nets4(k, f->nets4, err);
+}
+
 static struct xbloom_error *first_error(struct xbloom_keys *k)
 {
 	unsigned int w;
@@ -205,13 +283,13 @@ int xbloom_keys_read(struct xbloom_keys *k, const char *path,
 	return tell_error(k, xbloom_list_read(path, options, xbloom_keys_take, k, stats, err), err);
 }
 
-int xbloom_keys_argument(struct xbloom_keys *k, const char *text, struct xbloom_list_stats *stats,
+int xbloom_keys_argument(struct xbloom_keys *k, const char *text,
+			 const struct xbloom_list_options *options, struct xbloom_list_stats *stats,
 			 struct xbloom_error *err)
 {
-	return tell_error(k,
-			  xbloom_entry_parse(text, strlen(text), k->o.fields, xbloom_keys_take, k,
-					     stats, err),
-			  err);
+	return tell_error(
+		k, xbloom_entry_parse(text, strlen(text), options, xbloom_keys_take, k, stats, err),
+		err);
 }
 
 /* ---- threads ---- */

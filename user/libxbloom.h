@@ -40,6 +40,8 @@ struct xbloom_error {
 	char text[512];
 };
 
+struct xbloom; /* an open filter */
+
 /* ---- rates and sizes (rate.c, plan.c): arithmetic only, no privilege needed ---- */
 
 /*
@@ -219,9 +221,9 @@ enum xbloom_ignored {
 	XBLOOM_IGNORED_SCOPE,	 /* decisions over something else than addresses: Country, AS */
 	XBLOOM_IGNORED_SIMULATED, /* decisions that CrowdSec itself does not enforce */
 	XBLOOM_IGNORED_EMPTY,	  /* CSV: nothing in the column */
-	/* Of entries that were taken: */
+	/* Of entries that were taken; never an error. */
 	XBLOOM_IGNORED_TIMEOUT, /* the entry would have expired */
-	XBLOOM_IGNORED_COMMENT, /* a comment or counters; never an error */
+	XBLOOM_IGNORED_COMMENT, /* a comment or counters */
 	XBLOOM_IGNORED_REASONS,
 };
 /* "create", "header", ... */
@@ -235,7 +237,8 @@ struct xbloom_list_options {
 	 * ip or address, or else the one that holds entries.
 	 */
 	const char *column;
-	bool strict;	      /* what would be ignored is an error; comments are not */
+	bool strict;	      /* a line or element that would be ignored is an error */
+	bool everything;      /* take 0.0.0.0/0 and ::/0, which otherwise are errors */
 	unsigned int threads; /* 0: one for each CPU; 1: entries come in the file's order */
 	const struct xbloom_options *opts; /* progress, cancelled; may be NULL */
 };
@@ -280,8 +283,9 @@ int xbloom_list_read(const char *path, const struct xbloom_list_options *options
  * One argument of a command line: a key, prefix, or range "FIRST-LAST". Handed over as an entry of
  * a list is, by worker 0. stats may be NULL; lines are not counted.
  */
-int xbloom_entry_parse(const char *text, size_t len, uint32_t fields, xbloom_entry_fn fn, void *ctx,
-		       struct xbloom_list_stats *stats, struct xbloom_error *err);
+int xbloom_entry_parse(const char *text, size_t len, const struct xbloom_list_options *options,
+		       xbloom_entry_fn fn, void *ctx, struct xbloom_list_stats *stats,
+		       struct xbloom_error *err);
 
 /* A list of single keys into hashes: -EINVAL for a prefix. Adds to *hashes and *stats. */
 int xbloom_list_hash(const char *path, uint32_t fields, const struct xbloom_hash_key *key,
@@ -341,10 +345,18 @@ int xbloom_keys_read(struct xbloom_keys *keys, const char *path,
 		     const struct xbloom_list_options *options, struct xbloom_list_stats *stats,
 		     struct xbloom_error *err);
 int xbloom_keys_argument(struct xbloom_keys *keys, const char *text,
-			 struct xbloom_list_stats *stats, struct xbloom_error *err);
+			 const struct xbloom_list_options *options, struct xbloom_list_stats *stats,
+			 struct xbloom_error *err);
 /* One entry: an xbloom_entry_fn whose ctx is the keys. */
 int xbloom_keys_take(void *keys, unsigned int worker, const struct xbloom_flow *flow,
 		     const char *text, size_t len);
+
+/*
+ * What the exact map and the map of IPv4 prefixes of a filter hold. -ENOENT: it has no exact map, and
+ * bits do not tell their keys.
+ */
+int xbloom_keys_from_filter(struct xbloom_keys *keys, const struct xbloom *f,
+			    struct xbloom_error *err);
 
 /* All was read: sort, and drop what is there twice. -E2BIG: see xbloom_prefix_plan. */
 int xbloom_keys_settle(struct xbloom_keys *keys, const struct xbloom_options *opts,
@@ -369,8 +381,6 @@ const struct xbloom_prefix_plan *xbloom_keys_prefixes(const struct xbloom_keys *
 void xbloom_keys_source(const struct xbloom_keys *keys, struct xbloom_source *source);
 
 /* ---- filters (filter.c, state.c) ---- */
-
-struct xbloom; /* an open filter */
 
 /* How a filter treats packets. */
 struct xbloom_rules {

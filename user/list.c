@@ -122,6 +122,28 @@ static int hand_over_span(struct xbloom_span *span, uint32_t fields, xbloom_entr
 	return hand_over(fn, ctx, worker, &span->flow, text, len, told);
 }
 
+/* Whether it is every address of its family, which hardly anybody means. */
+static bool is_everything(const struct xbloom_span *span, uint32_t fields)
+{
+	struct xbloom_flow flow = span->flow;
+	unsigned int width = flow.family == XBLOOM_FAMILY_V4 ? 32 : 128;
+
+	if (!span->range)
+		return flow.family && !flow.plen;
+	return !load_address(address_of(&flow, fields), width / 8) &&
+	       load_address(span->last, width / 8) == low_bits(width);
+}
+
+static int check_span(const struct xbloom_span *span, const struct xbloom_list_options *options,
+		      const char *text, size_t len, struct xbloom_error *err)
+{
+	if (options->everything || !is_everything(span, options->fields))
+		return 0;
+	return xbloom_fail(err, -EINVAL,
+			   "'%.*s' is every address there is: take it out, or say --force",
+			   LIST_SHOW(text, len));
+}
+
 int xbloom_list_entry_as(struct list_worker *w, const char *entry, size_t entry_len,
 			 const char *text, size_t len)
 {
@@ -129,6 +151,8 @@ int xbloom_list_entry_as(struct list_worker *w, const char *entry, size_t entry_
 	struct xbloom_span span;
 	int ret = xbloom_span_parse(entry, entry_len, job->options->fields, &span, &w->err);
 
+	if (!ret)
+		ret = check_span(&span, job->options, text, len, &w->err);
 	return ret ? ret
 		   : hand_over_span(&span, job->options->fields, job->fn, job->ctx, w->number, text,
 				    len, &w->stats, &w->told);
@@ -139,33 +163,98 @@ int xbloom_list_entry(struct list_worker *w, const char *text, size_t len)
 	return xbloom_list_entry_as(w, text, len, text, len);
 }
 
+static unsigned int count_bits(uint32_t x)
+{
+	return (unsigned int)__builtin_popcount(x);
+}
+
+static bool is_proto_name(const char *part)
+{
+	struct xbloom_flow flow;
+
+	return (*part < '0' || *part > '9') &&
+	       !xbloom_key_parse(part, strlen(part), XBLOOM_PROTO, &flow, NULL);
+}
+
+/* Append to a comma list; false: there is no room. */
+static bool append_part(char *key, size_t room, const char *part)
+{
+	size_t used = strlen(key);
+
+	return snprintf(key + used, room - used, "%s%s", used ? "," : "", part) <
+	       (int)(room - used);
+}
+
+int xbloom_list_concat(struct list_worker *w, const char *const *parts, size_t n, const char *text,
+		       size_t len)
+{
+	uint32_t fields = w->job->options->fields;
+	unsigned int addresses = 0, numbers = 0, protos = 0;
+	char key[LIST_CONCAT_MAX] = "", names[XBLOOM_FIELDS_TEXT];
+	const char *proto = NULL;
+	bool fits = true;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (is_proto_name(parts[i])) {
+			proto = parts[i];
+			protos++;
+		} else if (strpbrk(parts[i], ".:")) {
+			fits &= append_part(key, sizeof(key), parts[i]);
+			addresses++;
+		}
+	}
+	for (i = 0; i < n; i++) {
+		if (!is_proto_name(parts[i]) && !strpbrk(parts[i], ".:")) {
+			fits &= append_part(key, sizeof(key), parts[i]);
+			numbers++;
+		}
+	}
+	if (proto && (fields & XBLOOM_PROTO))
+		fits &= append_part(key, sizeof(key), proto);
+	if (!fits || addresses != count_bits(fields & XBLOOM_FIELDS_ADDR) ||
+	    numbers != count_bits(fields & (XBLOOM_FIELDS_PORTS | XBLOOM_VLAN)) || protos > 1 ||
+	    (!protos && (fields & XBLOOM_PROTO)) || (fields & XBLOOM_VLAN))
+		return xbloom_list_bad(w, "'%.*s' cannot be read as a key here: %s",
+				       LIST_SHOW(text, len), xbloom_fields_text(fields, names));
+	return xbloom_list_entry_as(w, key, strlen(key), text, len);
+}
+
 int xbloom_list_host(struct list_worker *w, struct xbloom_flow *flow, const char *text, size_t len)
 {
 	w->stats.keys++;
 	return hand_over(w->job->fn, w->job->ctx, w->number, flow, text, len, &w->told);
 }
 
+static bool is_of_taken_entry(enum xbloom_ignored reason)
+{
+	return reason == XBLOOM_IGNORED_TIMEOUT || reason == XBLOOM_IGNORED_COMMENT;
+}
+
 int xbloom_list_ignore(struct list_worker *w, enum xbloom_ignored reason, const char *text,
 		       size_t len)
 {
 	w->stats.ignored[reason]++;
-	if (w->job->options->strict && reason != XBLOOM_IGNORED_COMMENT)
+	if (w->job->options->strict && !is_of_taken_entry(reason))
 		return xbloom_list_bad(w, "'%.*s' would be ignored (%s), and this is to be strict",
 				       LIST_SHOW(text, len), xbloom_ignored_name(reason));
 	return 0;
 }
 
-int xbloom_entry_parse(const char *text, size_t len, uint32_t fields, xbloom_entry_fn fn, void *ctx,
-		       struct xbloom_list_stats *stats, struct xbloom_error *err)
+int xbloom_entry_parse(const char *text, size_t len, const struct xbloom_list_options *options,
+		       xbloom_entry_fn fn, void *ctx, struct xbloom_list_stats *stats,
+		       struct xbloom_error *err)
 {
 	struct xbloom_list_stats unused = { 0 };
 	struct xbloom_span span;
 	bool told;
-	int ret = xbloom_span_parse(text, len, fields, &span, err);
+	int ret = xbloom_span_parse(text, len, options->fields, &span, err);
 
+	if (!ret)
+		ret = check_span(&span, options, text, len, err);
 	return ret ? ret
-		   : hand_over_span(&span, fields, fn, ctx, 0, text, len, stats ? stats : &unused,
-				    &told);
+		   : hand_over_span(&span, options->fields, fn, ctx, 0, text, len,
+				    stats ? stats : &unused, &told);
 }
 
 /* ---- a list in chunks, for several workers ---- */
@@ -563,6 +652,11 @@ static const struct {
 } readers[XBLOOM_FORMATS] = {
 	[XBLOOM_FORMAT_PLAIN] = { .chunks = { xbloom_lines_plain, 0 } },
 	[XBLOOM_FORMAT_IPSET] = { .chunks = { xbloom_lines_ipset, 0 } },
+	[XBLOOM_FORMAT_NFT] = { .stream = &xbloom_stream_nft },
+	[XBLOOM_FORMAT_NFT_JSON] = { .stream = &xbloom_stream_nft_json },
+	[XBLOOM_FORMAT_SPAMHAUS_JSON] = { .stream = &xbloom_stream_spamhaus },
+	[XBLOOM_FORMAT_CROWDSEC] = { .stream = &xbloom_stream_crowdsec },
+	[XBLOOM_FORMAT_CSV] = { .stream = &xbloom_stream_csv },
 	[XBLOOM_FORMAT_RAW4] = { .chunks = { xbloom_records_raw4, 4 } },
 	[XBLOOM_FORMAT_RAW6] = { .chunks = { xbloom_records_raw6, 16 } },
 };
@@ -599,9 +693,6 @@ static int look_at_list(struct reading *r, struct xbloom_list_options *options,
 	ret = xbloom_format_detect(head, len, options, &options->format, &inner);
 	if (ret)
 		return xbloom_fail(err, ret, "%s:1: %s", r->job.name, inner.text);
-	if (!readers[options->format].chunks.parse)
-		return xbloom_fail(err, -EINVAL, "%s: no reader for %s lists", r->job.name,
-				   xbloom_format_name(options->format));
 	if (len >= strlen(LIST_BOM) && !memcmp(head, LIST_BOM, strlen(LIST_BOM)))
 		xbloom_input_skip(r->in, strlen(LIST_BOM));
 	return 0;

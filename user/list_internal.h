@@ -71,6 +71,13 @@ int xbloom_list_entry(struct list_worker *w, const char *text, size_t len);
 /* The same when it stands otherwise in the file than xbloom_span_parse() wants it. */
 int xbloom_list_entry_as(struct list_worker *w, const char *entry, size_t entry_len,
 			 const char *text, size_t len);
+/*
+ * Hand over what nftables concatenates, n parts: addresses and numbers come in the key's order, and
+ * a protocol wherever it likes. One that is not keyed is left out, as of "tcp:443".
+ */
+#define LIST_CONCAT_MAX 256
+int xbloom_list_concat(struct list_worker *w, const char *const *parts, size_t n, const char *text,
+		       size_t len);
 /* Hand over one address that needs no parsing. */
 int xbloom_list_host(struct list_worker *w, struct xbloom_flow *flow, const char *text, size_t len);
 /* Count what is passed over; an error when that is what was asked for. */

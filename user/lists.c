@@ -93,6 +93,7 @@ struct xbloom_list_options list_options(const struct list_arguments *args, uint3
 		.format = args->format,
 		.column = args->column,
 		.strict = args->strict,
+		.everything = args->force,
 		.threads = threads,
 		.opts = cli_options(),
 	};
@@ -106,7 +107,7 @@ int read_lists(const struct list_arguments *args, uint32_t fields, struct xbloom
 	int ret = 0;
 
 	for (i = 0; i < args->n_keys && !ret; i++)
-		ret = xbloom_keys_argument(keys, args->keys[i], stats, err);
+		ret = xbloom_keys_argument(keys, args->keys[i], &options, stats, err);
 	for (i = 0; i < args->n_files && !ret; i++)
 		ret = xbloom_keys_read(keys, args->files[i], &options, stats, err);
 	return ret;
@@ -124,6 +125,58 @@ int no_key(const struct list_arguments *args, struct xbloom_error *err)
 	snprintf(err->text, sizeof(err->text), "%.300s%s no key: is it the right file?",
 		 several ? "the lists" : args->files[0], several ? " hold" : " holds");
 	return -ENODATA;
+}
+
+/* ---- into a filter ---- */
+
+void list_size_prefixes(const struct xbloom_prefix_plan *p, struct xbloom_size *size)
+{
+	unsigned int i;
+
+	if (!p)
+		return;
+	size->nets4 = p->nets4;
+	size->n_plens6 = p->n_plens6;
+	for (i = 0; i < p->n_plens6; i++)
+		size->plens6[i] = p->plens6[i];
+}
+
+int list_hold(struct list_reading *reading, struct xbloom_error *err)
+{
+	int ret = read_lists(reading->lists, reading->fields, reading->keys, &reading->stats, err);
+
+	if (!ret && reading->check)
+		ret = reading->check(reading->ctx, err);
+	return ret ? ret : xbloom_keys_settle(reading->keys, cli_options(), err);
+}
+
+static int put_held(void *ctx, struct xbloom *f, struct xbloom_error *err)
+{
+	struct list_reading *reading = ctx;
+
+	return xbloom_keys_put(reading->keys, f, cli_options(), err);
+}
+
+static int put_streamed(void *ctx, struct xbloom *f, struct xbloom_error *err)
+{
+	struct list_reading *reading = ctx;
+	int ret = xbloom_keys_stream_to(reading->keys, f, err);
+
+	if (!ret)
+		ret = read_lists(reading->lists, reading->fields, reading->keys, &reading->stats,
+				 err);
+	if (!ret && !list_entries(&reading->stats))
+		ret = no_key(reading->lists, err);
+	if (!ret && reading->check)
+		ret = reading->check(reading->ctx, err);
+	if (!ret)
+		ret = xbloom_keys_stream_end(reading->keys, f, cli_options(), err);
+	return ret;
+}
+
+struct xbloom_filling list_filling(struct list_reading *reading)
+{
+	return (struct xbloom_filling){ reading->stream ? put_streamed : put_held, reading };
 }
 
 /* ---- what was read ---- */

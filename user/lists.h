@@ -61,6 +61,33 @@ struct xbloom_list_options list_options(const struct list_arguments *args, uint3
 int read_lists(const struct list_arguments *args, uint32_t fields, struct xbloom_keys *keys,
 	       struct xbloom_list_stats *stats, struct xbloom_error *err);
 
+/*
+ * From so many keys on, announced by --items, a list is not held: it goes into the filter as it is
+ * read. (The price: its distinct keys are not counted beforehand, and the filter is not sized for
+ * the IPv6 lengths of its prefixes, which raise the rate of IPv6 packets.)
+ */
+#define LIST_STREAM_ITEMS (32ULL << 20)
+/* A filter for prefixes alone gets room for so many single addresses, which may come later. */
+#define LIST_ITEMS_MIN 1024
+
+/* Lists on their way into a filter that is being made. */
+struct list_reading {
+	const struct list_arguments *lists;
+	uint32_t fields;
+	bool stream;
+	struct xbloom_keys *keys;
+	struct xbloom_list_stats stats;
+	/* Asked when all was read, before anything comes of it; may be NULL. */
+	int (*check)(void *ctx, struct xbloom_error *err);
+	void *ctx;
+};
+/* Read and settle what is not streamed. */
+int list_hold(struct list_reading *reading, struct xbloom_error *err);
+/* What puts it in; `reading` must stay. */
+struct xbloom_filling list_filling(struct list_reading *reading);
+/* What the prefixes that were read (NULL: none) want of the filter. */
+void list_size_prefixes(const struct xbloom_prefix_plan *p, struct xbloom_size *size);
+
 /* The entries that they held. */
 uint64_t list_entries(const struct xbloom_list_stats *stats);
 /* -ENODATA, "FILE holds no key: is it the right file?" */

@@ -13,9 +13,9 @@
 #define TOOL_VERSION "0.1"
 
 static const struct verb *const verbs[] = {
-	&verb_plan,   &verb_create,  &verb_attach, &verb_show, &verb_add,
-	&verb_test,   &verb_measure, &verb_watch,  &verb_top,  &verb_set,
-	&verb_detach, &verb_destroy, &verb_lab,
+	&verb_plan,   &verb_create,  &verb_attach, &verb_show,	  &verb_add,
+	&verb_test,   &verb_measure, &verb_watch,  &verb_top,	  &verb_set,
+	&verb_detach, &verb_destroy, &verb_lab,	   &verb_rebuild,
 };
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
 

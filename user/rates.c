@@ -89,7 +89,7 @@ double rates_row(const double *named, enum rates_row row)
 		return sum_unkeyed(named);
 	case RATES_OTHERS:
 		return named[XBLOOM_NOT_IP] + named[XBLOOM_NDP] + named[XBLOOM_NO_FILTER] +
-		       named[XBLOOM_ERROR];
+		       named[XBLOOM_EXEMPT] + named[XBLOOM_ERROR];
 	case RATES_PASSED:
 		return named[XBLOOM_REASONS + XBLOOM_PASS];
 	case RATES_DROPPED:

@@ -38,7 +38,7 @@ enum rates_row {
 	RATES_CONFIRMED,
 	RATES_REFUTED,
 	RATES_UNKEYED, /* IP without the fields of the key, for whatever reason */
-	RATES_OTHERS,  /* not IP, neighbour discovery, no filter, errors */
+	RATES_OTHERS,  /* not IP, neighbour discovery, no filter, exempt, errors */
 	RATES_PASSED,
 	RATES_DROPPED,
 	RATES_WOULD_DROP,

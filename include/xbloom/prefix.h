@@ -73,6 +73,28 @@ XBLOOM_INLINE void xbloom_flow_to_prefix6(struct xbloom_flow *f, __u32 fields,
 	f->plen = (__u8)p->plen;
 }
 
+/* What that took away, for who needs the flow as it was. */
+struct xbloom_addr6 {
+	__u64 addr[2];
+};
+
+XBLOOM_INLINE struct xbloom_addr6 xbloom_flow_addr6(const struct xbloom_flow *f, __u32 fields)
+{
+	const __u64 *addr = fields & XBLOOM_SRC ? f->src.v6 : f->dst.v6;
+
+	return (struct xbloom_addr6){ { addr[0], addr[1] } };
+}
+
+XBLOOM_INLINE void xbloom_flow_restore6(struct xbloom_flow *f, __u32 fields,
+					const struct xbloom_addr6 *whole)
+{
+	__u64 *addr = fields & XBLOOM_SRC ? f->src.v6 : f->dst.v6;
+
+	addr[0] = whole->addr[0];
+	addr[1] = whole->addr[1];
+	f->plen = XBLOOM_PLEN6_HOST;
+}
+
 /* ---- exempt ---- */
 
 /* IPv4 stands as ::ffff:a.b.c.d, so that one kind of look does for both families. */

@@ -205,7 +205,6 @@ for layout in split classic; do
 	is "$(field f inserted) $(field f estimated)" "0 0" "$layout: nothing was added"
 	expect 0 "$layout: destroy" xb destroy f
 done
-refused "--strict is add's alone" "strict" xb test f --strict 192.0.2.1
 
 # ---- on a terminal and in a pipe ----
 
