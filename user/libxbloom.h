@@ -297,12 +297,6 @@ int xbloom_list_hash(const char *path, uint32_t fields, const struct xbloom_hash
 /* Keys that IPv6 prefixes may come to when they are expanded to the filter's lengths. */
 #define XBLOOM_EXPAND_MAX (16ULL << 20)
 
-/*
- * 0.0.0.0/0 or ::/0: an entry that stands for every address, and far more often for a mistake. A
- * list may say the same in pieces: see all4 and all6.
- */
-bool xbloom_prefix_is_all(const struct xbloom_flow *flow);
-
 /* What the prefixes of a list come to in a filter. */
 struct xbloom_prefix_plan {
 	uint64_t merged;       /* prefixes that others cover, or that were joined */

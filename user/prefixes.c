@@ -18,10 +18,10 @@
  * A length more costs every IPv6 packet a hash and a cache line, and raises its error rate by as
  * much as there was for one look (or takes more bits for each key, to make up for it). Keys cost
  * memory: at 1 % a MiB holds 800,000. So each length must pay for itself: it is taken where it halves
- * the keys, and below 64 Ki of them (80 KiB) there is nothing to gain. Of so many lengths the best
- * ones are those with the fewest keys.
+ * the keys, and of so many lengths the best ones are those with the fewest keys. A thousand keys are
+ * nothing to be saved; more would be, in a filter that was sized for a few thousand.
  */
-#define KEYS_FREE 65536
+#define KEYS_FREE 1024
 
 /* ---- one prefix ---- */
 
@@ -69,11 +69,6 @@ static int compare(const void *x, const void *y)
 	if (a->addr[1] != b->addr[1])
 		return a->addr[1] < b->addr[1] ? -1 : 1;
 	return (int)a->plen - (int)b->plen;
-}
-
-bool xbloom_prefix_is_all(const struct xbloom_flow *flow)
-{
-	return flow->family != XBLOOM_FAMILY_NONE && !flow->plen;
 }
 
 void xbloom_prefix_flow(const struct xbloom_prefix *p, uint32_t fields, struct xbloom_flow *flow)
