@@ -144,6 +144,7 @@ $(B)/san/tests/%: tests/%.c $(B)/san/libxbloom.a Makefile | $(TEST_SKEL)
 
 # What looks into the library takes it along.
 $(B)/tools/readlist: $(B)/libxbloom.a
+$(B)/tools/flood: $(B)/gen/netns/flood.skel.h
 $(B)/tools/%: tests/tools/%.c Makefile
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)

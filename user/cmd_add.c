@@ -134,8 +134,11 @@ static int open_for(const struct request *r, struct xbloom_keys *keys, uint32_t 
 		ret = -EAGAIN;
 	}
 	/* It was rebuilt meanwhile, and has another secret. */
-	if (!ret && !xbloom_keys_are_for(keys, p))
+	if (!ret && !xbloom_keys_are_for(keys, p)) {
 		ret = xbloom_keys_rehash(keys, p, err);
+		if (!ret)
+			ret = xbloom_keys_settle(keys, cli_options(), err);
+	}
 	if (ret)
 		xbloom_close(f);
 	else

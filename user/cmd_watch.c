@@ -398,7 +398,7 @@ static int follow_rebuild(struct watch *w, struct xbloom_error *err)
 	struct xbloom *f = NULL;
 	int ret;
 
-	if (xbloom_meta(w->f)->generation == w->opened)
+	if (xbloom_is_there(w->f) && xbloom_meta(w->f)->generation == w->opened)
 		return 0;
 	ret = xbloom_open(w->req->name, 0, cli_options(), &f, err);
 	/* An exact map belongs to the filter that was opened; lists belong to nobody. */
@@ -412,6 +412,8 @@ static int follow_rebuild(struct watch *w, struct xbloom_error *err)
 		replace_truth(w, truth);
 	xbloom_close(w->f);
 	w->f = f;
+	/* What is in the buffer now, the old bits answered. */
+	xbloom_samples_read(w->samples, drop_sample, NULL);
 	forget_bits(w);
 	predict(w);
 	return 0;
@@ -629,7 +631,7 @@ static int look(struct watch *w, struct xbloom_error *err)
 
 	if (ret)
 		return ret;
-	if (!xbloom_is_there(w->f)) {
+	if (xbloom_presence(w->f) == XBLOOM_GONE) {
 		snprintf(err->text, sizeof(err->text),
 			 "filter %s was destroyed or replaced: this watch of it is over",
 			 w->req->name);

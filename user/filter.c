@@ -835,12 +835,32 @@ uint64_t xbloom_exact(const struct xbloom *f, uint64_t *bytes)
 	return fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.max_entries;
 }
 
-bool xbloom_is_there(const struct xbloom *f)
+/* The map of slots is what stays of a filter through its generations. */
+static bool has_slots_of(const struct xbloom *f, const char *name)
+{
+	char path[XBLOOM_PATH_MAX];
+	AUTO_CLOSE int fd = -1;
+
+	if (xbloom_pin_path(path, name, XBLOOM_PIN_SLOTS, NULL))
+		return false;
+	fd = bpf_obj_get(path);
+	return fd >= 0 && xbloom_map_id(fd) == xbloom_map_id(f->fd[XBLOOM_PIN_SLOTS]);
+}
+
+enum xbloom_presence xbloom_presence(const struct xbloom *f)
 {
 	AUTO_CLOSE int rootfd = -1;
 
-	return !xbloom_root_open(false, &rootfd, NULL) &&
-	       xbloom_still_at(f->dir_fd, rootfd, f->name);
+	if (xbloom_root_open(false, &rootfd, NULL))
+		return XBLOOM_GONE;
+	if (xbloom_still_at(f->dir_fd, rootfd, f->name))
+		return XBLOOM_HERE;
+	return has_slots_of(f, f->name) ? XBLOOM_REBUILT : XBLOOM_GONE;
+}
+
+bool xbloom_is_there(const struct xbloom *f)
+{
+	return xbloom_presence(f) == XBLOOM_HERE;
 }
 
 uint64_t xbloom_hash(const struct xbloom *f, const struct xbloom_flow *flow)

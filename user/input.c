@@ -373,7 +373,7 @@ static int open_file(struct xbloom_input *in, const char *path, struct xbloom_er
 	return 0;
 }
 
-int xbloom_input_open(const char *path, bool (*give_up)(void *ctx), void *ctx,
+int xbloom_input_open(const char *path, bool unpack, bool (*give_up)(void *ctx), void *ctx,
 		      struct xbloom_input **out, struct xbloom_error *err)
 {
 	struct xbloom_input *in = calloc(1, sizeof(*in));
@@ -389,7 +389,7 @@ int xbloom_input_open(const char *path, bool (*give_up)(void *ctx), void *ctx,
 	in->head = malloc(LIST_HEAD);
 	ret = in->packed && in->head ? open_file(in, path, err)
 				     : xbloom_fail(err, -ENOMEM, "out of memory to read %s", path);
-	if (!ret)
+	if (!ret && unpack)
 		ret = look_at_packing(in, err);
 	if (ret) {
 		xbloom_input_close(in);

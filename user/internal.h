@@ -88,6 +88,9 @@ enum xbloom_pin {
 };
 extern const char *const xbloom_pin_names[XBLOOM_PINS];
 
+/* A directory in that of a filter: its lock is that of the one who reads samples. */
+#define XBLOOM_WATCHING "watching"
+
 #define XBLOOM_PATH_MAX 256
 
 /*

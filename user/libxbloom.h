@@ -265,7 +265,8 @@ struct xbloom_list_stats {
 };
 
 /*
- * Read a list; "-" is standard input. gzip and zstd are recognised by content. As a plain list: a
+ * Read a list; "-" is standard input. gzip and zstd are recognised by content (but not in a raw
+ * format). As a plain list: a
  * key, prefix or range a line; '#' and ';' start a comment; what follows an entry after white space
  * is ignored; blank lines and CRLF are fine. Prefixes and ranges go only with the key src or dst
  * alone.
@@ -533,7 +534,14 @@ int xbloom_rebuild_finish(struct xbloom_rebuild *r, const struct xbloom_size *si
 /* After it, or instead of it. */
 void xbloom_rebuild_end(struct xbloom_rebuild *r);
 
-/* False: it was destroyed, or another filter has its name now. */
+/* What has become of an open filter. */
+enum xbloom_presence {
+	XBLOOM_HERE,	/* it is as it was opened */
+	XBLOOM_REBUILT, /* a later generation of it has its name: open it again */
+	XBLOOM_GONE,	/* it was destroyed, or another filter has its name now */
+};
+enum xbloom_presence xbloom_presence(const struct xbloom *f);
+/* XBLOOM_HERE. */
 bool xbloom_is_there(const struct xbloom *f);
 
 /* The keys that the exact map has room for; 0: there is none. *bytes (may be NULL): its memory. */

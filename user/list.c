@@ -720,7 +720,8 @@ int xbloom_list_read_chunks(const char *path, const struct xbloom_list_options *
 		.chunk = chunk,
 		.caller = pthread_self(),
 	};
-	int ret = xbloom_input_open(path, gives_up, &r, &r.in, err);
+	bool raw = given->format == XBLOOM_FORMAT_RAW4 || given->format == XBLOOM_FORMAT_RAW6;
+	int ret = xbloom_input_open(path, !raw, gives_up, &r, &r.in, err);
 
 	if (ret)
 		return ret;

@@ -23,10 +23,11 @@
 struct xbloom_input;
 
 /*
+ * With `unpack`, what is packed is unpacked; raw addresses may begin as a packed file does.
  * `give_up` (may be NULL) is asked several times a second while a pipe has nothing to give; true:
  * reading returns -ECANCELED.
  */
-int xbloom_input_open(const char *path, bool (*give_up)(void *ctx), void *ctx,
+int xbloom_input_open(const char *path, bool unpack, bool (*give_up)(void *ctx), void *ctx,
 		      struct xbloom_input **out, struct xbloom_error *err);
 void xbloom_input_close(struct xbloom_input *in);
 /* The file's name for messages. */

@@ -75,10 +75,25 @@ static int exchange(int rootfd, const char *a, const char *b)
 	return renameat2(rootfd, a, rootfd, b, RENAME_EXCHANGE) ? -errno : 0;
 }
 
+/*
+ * Who watches a filter holds a lock on this directory in its own, and goes on holding it: it moves to
+ * the generation that has the name now.
+ */
+static void move_watching(int rootfd, const char *from, const char *to)
+{
+	char old[XBLOOM_PATH_MAX], new[XBLOOM_PATH_MAX];
+
+	snprintf(old, sizeof(old), "%s/" XBLOOM_WATCHING, from);
+	snprintf(new, sizeof(new), "%s/" XBLOOM_WATCHING, to);
+	renameat(rootfd, old, rootfd, new);
+}
+
 static bool settle_locked(int rootfd, const char *name, const char *entry)
 {
 	bool moved = came_into_force(entry) && !exchange(rootfd, entry, name);
 
+	if (moved)
+		move_watching(rootfd, entry, name);
 	/* Either way what has this name now is nobody's. Its devices are those of the filter. */
 	xbloom_remove_dir(rootfd, entry, NULL);
 	return moved;
@@ -373,6 +388,7 @@ static int replace(struct xbloom_rebuild *r, struct xbloom *old, struct xbloom *
 	if (ret)
 		return take_back(old, ret, err);
 	r->built = true;
+	move_watching(r->rootfd, entry, r->name);
 	/* Even if it cannot be waited for, what is done is done: the few packets are long gone. */
 	xbloom_grace_period(NULL);
 	xbloom_remove_dir(r->rootfd, entry, NULL);

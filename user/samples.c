@@ -14,8 +14,6 @@
 
 #include "internal.h"
 
-#define WATCHING "watching"
-
 /* No more fit in, their 8-byte heads left aside: what is there, and no end of what still comes. */
 #define SAMPLES_MAX (XBLOOM_SAMPLES_BYTES / sizeof(struct xbloom_sample))
 
@@ -60,12 +58,12 @@ static int take_lock(struct xbloom_samples *s, const struct xbloom *f, struct xb
 	const char *name = xbloom_meta(f)->name;
 	int dir = f->dir_fd;
 
-	if (mkdirat(dir, WATCHING, 0700) && errno != EEXIST)
+	if (mkdirat(dir, XBLOOM_WATCHING, 0700) && errno != EEXIST)
 		return xbloom_fail_errno(err, -errno, "cannot make a directory in filter %s", name);
-	s->lock_fd = openat(dir, WATCHING, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	s->lock_fd = openat(dir, XBLOOM_WATCHING, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->lock_fd < 0)
-		return xbloom_fail_errno(err, -errno, "cannot open " WATCHING " in filter %s",
-					 name);
+		return xbloom_fail_errno(err, -errno,
+					 "cannot open " XBLOOM_WATCHING " in filter %s", name);
 	if (!flock(s->lock_fd, LOCK_EX | LOCK_NB))
 		return 0;
 	if (errno == EWOULDBLOCK)

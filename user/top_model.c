@@ -29,6 +29,20 @@ static void free_filter(struct top_filter *t)
 	free(t);
 }
 
+/* Its next generation; what was counted goes on, its load is another. */
+static int reopen_filter(struct top_filter *t, struct xbloom_error *err)
+{
+	struct xbloom *next = NULL;
+	int ret = xbloom_open(t->name, 0, NULL, &next, err);
+
+	if (ret)
+		return ret;
+	xbloom_close(t->f);
+	t->f = next;
+	t->alarm = NULL;
+	return 0;
+}
+
 static void look_at_load(struct top_filter *t)
 {
 	unsigned int alarm_percent = xbloom_meta(t->f)->alarm_percent;
@@ -69,12 +83,16 @@ static int look_at_counters(struct top_filter *t, struct xbloom_error *err)
  */
 static int look_at_filter(struct top_model *m, struct top_filter *t, struct xbloom_error *err)
 {
+	enum xbloom_presence presence = t->f ? xbloom_presence(t->f) : XBLOOM_GONE;
 	int ret = 0;
 
 	/* Destroyed; or destroyed and made anew, which is another filter. */
-	if (t->f && !xbloom_is_there(t->f))
+	if (t->f && presence == XBLOOM_GONE)
 		close_filter(t);
-	if (!t->f) {
+	/* A later generation is the same filter, and goes on counting. */
+	if (t->f && presence == XBLOOM_REBUILT)
+		ret = reopen_filter(t, err);
+	if (!t->f && !ret) {
 		ret = xbloom_open(t->name, 0, NULL, &t->f, err);
 		t->id = ++m->last_id;
 	}
@@ -243,7 +261,7 @@ int top_model_prune(struct top_model *m)
 	size_t i, kept = 0;
 
 	for (i = 0; i < m->n; i++) {
-		if (!m->filters[i]->f || xbloom_is_there(m->filters[i]->f))
+		if (!m->filters[i]->f || xbloom_presence(m->filters[i]->f) != XBLOOM_GONE)
 			m->filters[kept++] = m->filters[i];
 		else
 			free_filter(m->filters[i]);

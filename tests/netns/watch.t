@@ -16,7 +16,6 @@
 
 build_net
 
-GENERATION=$ROOT/build/tools/generation
 UNLISTED=30000
 LISTED=2000
 RATE=40000
@@ -272,7 +271,7 @@ ok "measured and predicted agree again" wait_until 10 last_is total.agree true
 before=$(last total.since)
 # Its times are whole seconds.
 wait_until 5 eval '[ "$(date -u +%FT%TZ)" \> "$before" ]'
-"$GENERATION" $BPFFS/xdp-bloom/f/meta
+expect 0 "rebuild, while it is watched" xb rebuild f --from $T/list --fp 5%
 ok "so it does with another generation" wait_until 10 last_is generation 2
 ok "of which the total has its own time" test "$(last total.since)" '>' "$before"
 ok "and agrees" wait_until 10 last_is total.agree true
@@ -339,7 +338,9 @@ ok "by packets, the exact map's own count" holds '(lambda false, true:
 # ---- the end of the filter ----
 
 start_watch f
-"$GENERATION" $BPFFS/xdp-bloom/f/meta
+expect 0 "rebuild, from the exact map" xb rebuild f --fp 5%
+is "$(ls $BPFFS/xdp-bloom/f | grep -c watching)" 1 "the lock of the watch moves along"
+expect 2 "so that there is no second one" xb watch f --interval 1
 ok "against an exact map, too, it lives through another generation" wait_until 10 \
 	last_is generation 2
 expect 0 "destroy, while it is watched" xb destroy f

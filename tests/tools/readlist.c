@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * readlist [-k FIELDS] [-f FORMAT] [-c COLUMN] [-s] [-t THREADS] [-n CHUNK] [-q] FILE: print what the
+ * readlist [-k FIELDS] [-f FORMAT] [-c COLUMN] [-s] [-e] [-t THREADS] [-n CHUNK] [-q] FILE: print what the
  * library reads of a list, one entry a line as "FAMILY ADDRESS/LENGTH" or as the key's text, in the
  * order in which it comes (sort it), and the statistics as "# NAME VALUE". -q: only count, for
  * measuring. Exit status 2 and the message where it cannot be read.
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 	bool quiet = false;
 	int c, ret = 0;
 
-	while (!ret && (c = getopt(argc, argv, "k:f:c:st:n:q")) != -1) {
+	while (!ret && (c = getopt(argc, argv, "k:f:c:set:n:q")) != -1) {
 		switch (c) {
 		case 'k':
 			ret = xbloom_fields_parse(optarg, &options.fields, &err);
@@ -89,6 +89,9 @@ int main(int argc, char **argv)
 			break;
 		case 's':
 			options.strict = true;
+			break;
+		case 'e':
+			options.everything = true;
 			break;
 		case 't':
 			options.threads = (unsigned int)strtoul(optarg, NULL, 10);
