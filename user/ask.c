@@ -3,6 +3,7 @@
  * The whole question, in user space: what the program would answer to a packet with this key, by the
  * same constants and the same bits. And what it would answer to every address of a prefix.
  */
+#include <string.h>
 #include <time.h>
 
 #include "internal.h"
@@ -168,4 +169,20 @@ bool xbloom_test_flow(const struct xbloom *f, const struct xbloom_flow *flow)
 	if (flow->family == XBLOOM_FAMILY_V4)
 		return ask_v4(f, p, live, flow);
 	return ask_v6(&(struct asking){ f, p, live }, flow);
+}
+
+bool xbloom_test_words(const struct xbloom *f, const __u64 *words, unsigned int n_words)
+{
+	const struct xbloom_params *p = xbloom_params_in_force(f);
+	__u64 wide[XBLOOM_KEY_WORDS_MAX] = { 0 };
+	struct xbloom_prefix address;
+	struct xbloom_flow flow;
+
+	memcpy(wide, words, n_words * sizeof(*words));
+	/* Only of a lone address are there prefixes. */
+	if (!xbloom_words_to_prefix(wide, p->fields, &address))
+		return ask_hash(f, xbloom_live_arrays(f, p),
+				xbloom_words_hash(&p->hash_key, words, n_words));
+	xbloom_prefix_flow(&address, p->fields, &flow);
+	return xbloom_test_flow(f, &flow);
 }

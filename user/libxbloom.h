@@ -470,6 +470,8 @@ bool xbloom_test(const struct xbloom *f, uint64_t hash);
  * of it could have been added.
  */
 bool xbloom_test_flow(const struct xbloom *f, const struct xbloom_flow *flow);
+/* The same of a key that has become words, as in a sample. */
+bool xbloom_test_words(const struct xbloom *f, const __u64 *words, unsigned int n_words);
 
 /*
  * Insert, into a filter without an exact map. From the return on, no packet with the key is called
