@@ -48,6 +48,34 @@ static const char *verified_name(enum xbloom_verified verified)
 	}
 }
 
+static const char *family_name(uint32_t family)
+{
+	return family == XBLOOM_FAMILY_V4 ? "ipv4" : "ipv6";
+}
+
+/* Empty where the key has no address, or nothing was asked. */
+static struct json_object *families_json(const struct xbloom_measurement *m)
+{
+	struct json_object *all = json_object_new_object();
+	unsigned int i;
+
+	for (i = 0; i < m->families; i++) {
+		const struct xbloom_measured *f = &m->family[i];
+		struct json_object *o = json_object_new_object();
+
+		json_add(o, "probes", json_u64(f->probes));
+		json_add(o, "listed", json_u64(f->listed));
+		json_add(o, "false_positives", json_u64(f->false_positives));
+		json_add(o, "fp_measured", json_number(f->fp_measured));
+		json_add(o, "ci_low", json_number(f->ci_low));
+		json_add(o, "ci_high", json_number(f->ci_high));
+		json_add(o, "fp_predicted", json_number(f->fp_predicted));
+		json_add(o, "agree", json_object_new_boolean(f->agree));
+		json_add(all, family_name(f->family), o);
+	}
+	return all;
+}
+
 static void print_measured_json(const struct xbloom *f, const struct xbloom_measurement *m)
 {
 	struct json_object *o = json_object_new_object();
@@ -65,6 +93,7 @@ static void print_measured_json(const struct xbloom *f, const struct xbloom_meas
 	json_add(o, "space_bits", json_u64(m->space_bits));
 	json_add(o, "narrow", json_object_new_boolean(m->narrow));
 	json_add(o, "seconds", json_number(m->seconds));
+	json_add(o, "families", families_json(m));
 	print_json(o);
 }
 
@@ -144,6 +173,24 @@ static const char *measured_rate(double rate, const struct xbloom_measurement *m
 	return buf;
 }
 
+/* Where IPv6 packets are asked for under several lengths, each family has a rate of its own. */
+static void print_families(const struct xbloom_measurement *m)
+{
+	char rate[HUMAN_TEXT], predicted[HUMAN_TEXT], probes[HUMAN_TEXT];
+	unsigned int i;
+
+	for (i = 0; i < m->families && m->apart; i++) {
+		const struct xbloom_measured *f = &m->family[i];
+		const struct xbloom_measurement as = { .ci_low = f->ci_low, .ci_high = f->ci_high };
+
+		printf("  %s       %s of %s, predicted %s: %s\n",
+		       f->family == XBLOOM_FAMILY_V4 ? "IPv4" : "IPv6",
+		       measured_rate(f->fp_measured, &as, rate), human_count(f->probes, probes),
+		       measured_rate(f->fp_predicted, &as, predicted),
+		       f->agree ? "agree" : "disagree");
+	}
+}
+
 static void print_measured(const struct xbloom *f, const struct xbloom_measurement *m)
 {
 	char rate[HUMAN_TEXT], low[HUMAN_TEXT], high[HUMAN_TEXT], predicted[HUMAN_TEXT];
@@ -161,6 +208,7 @@ static void print_measured(const struct xbloom *f, const struct xbloom_measureme
 	       measured_rate(m->ci_low, m, low), measured_rate(m->ci_high, m, high));
 	printf("  predicted  %s, from the bits as they are\n",
 	       measured_rate(m->fp_predicted, m, predicted));
+	print_families(m);
 	print_verified(m);
 	if (!m->narrow)
 		print_wide(m);

@@ -22,6 +22,7 @@ struct picture {
 	struct xbloom_rules rules;
 	struct xbloom_stats stats;
 	struct xbloom_live live;
+	struct xbloom_prefix_state prefixes;
 	uint64_t exact_keys, exact_bytes;
 	struct xbloom_device *devices; /* free() */
 	size_t n_devices;
@@ -40,6 +41,7 @@ static int look(const struct xbloom *f, struct picture *p, struct xbloom_error *
 	xbloom_gauge(f, &p->gauge);
 	xbloom_rules(f, &p->rules);
 	xbloom_live(&p->stats, &p->live);
+	xbloom_prefix_state(f, &p->prefixes);
 	p->exact_keys = xbloom_exact(f, &p->exact_bytes);
 	return 0;
 }
@@ -71,6 +73,20 @@ static struct json_object *counters_json(const struct xbloom_stats *stats)
 		json_add(c, "bytes", json_u64(named[i].value.bytes));
 		json_add(o, named[i].name, c);
 	}
+	return o;
+}
+
+static struct json_object *prefixes_json(const struct xbloom_prefix_state *p)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *plens6 = json_object_new_array();
+	unsigned int i;
+
+	for (i = 0; i < p->n_plens6; i++)
+		json_object_array_add(plens6, json_u64(p->plens6[i]));
+	json_add(o, "nets4", json_u64(p->nets4));
+	json_add(o, "nets4_bytes", json_u64(p->nets4_bytes));
+	json_add(o, "plens6", plens6);
 	return o;
 }
 
@@ -110,6 +126,10 @@ struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 	json_add(o, "alarm_percent", json_u64(m->alarm_percent));
 	json_add(o, "fp_target", json_number((double)m->fp_target_femto / XBLOOM_FEMTO));
 	json_add(o, "fp_predicted", json_number(p.gauge.fp_predicted));
+	json_add(o, "fp_look", json_number(p.gauge.fp_look));
+	json_add(o, "fp_ipv4", json_number(p.gauge.fp_v4));
+	json_add(o, "fp_ipv6", json_number(p.gauge.fp_v6));
+	json_add(o, "prefixes", prefixes_json(&p.prefixes));
 	json_add(o, "fp_live", p.rules.confirm ? json_number(p.live.fp) : NULL);
 	json_add(o, "absent_share", json_number(p.live.absent_share));
 	json_add(o, "ceremony", json_object_new_boolean(p.live.ceremony));
@@ -184,19 +204,46 @@ static void print_gauge(const struct xbloom *f, const struct xbloom_gauge *gauge
 	       human_rate((double)m->fp_target_femto / XBLOOM_FEMTO, target));
 }
 
+/* What prefixes became, and what that costs a packet; nothing of a filter without any. */
+static void print_prefixes(const struct picture *p)
+{
+	const struct xbloom_prefix_state *s = &p->prefixes;
+	char nets[HUMAN_TEXT], bytes[HUMAN_TEXT], rate4[HUMAN_TEXT], rate6[HUMAN_TEXT];
+	unsigned int i;
+
+	if (!s->nets4_bytes && s->n_plens6 <= 1)
+		return;
+	printf("  prefixes  ");
+	if (s->nets4_bytes)
+		printf("%s /24%s in an exact map of %s%s", human_count(s->nets4, nets),
+		       s->nets4 == 1 ? "" : "s", human_bytes(s->nets4_bytes, bytes),
+		       s->n_plens6 > 1 ? "\n            " : ": a look-up more for IPv4 packets\n");
+	if (s->n_plens6 <= 1)
+		return;
+	printf("IPv6 asked for under");
+	for (i = 0; i < s->n_plens6; i++)
+		printf("%s /%u", i ? "," : "", s->plens6[i]);
+	printf(": %u look-ups a packet\n", s->n_plens6);
+	printf("            rate of IPv4 packets %s, of IPv6 packets %s\n",
+	       human_rate(p->gauge.fp_v4, rate4), human_rate(p->gauge.fp_v6, rate6));
+}
+
 /* The rate once more, by packets whose answer was checked, and what checking costs. */
 static void print_exact(const struct picture *p)
 {
-	char measured[HUMAN_TEXT], predicted[HUMAN_TEXT], keys[HUMAN_TEXT], bytes[HUMAN_TEXT];
+	char measured[HUMAN_TEXT], predicted[HUMAN_TEXT], worst[HUMAN_TEXT];
+	char keys[HUMAN_TEXT], bytes[HUMAN_TEXT];
 
 	if (!p->rules.confirm)
 		return;
 	if (isnan(p->live.fp))
 		printf("  live rate no packet yet that is not listed\n");
 	else
-		printf("  live rate %s of the packets not listed were called maybe; predicted %s\n",
-		       human_rate(p->live.fp, measured),
-		       human_rate(p->gauge.fp_predicted, predicted));
+		printf("  live rate %s of the packets not listed were called maybe; predicted "
+		       "%s%s%s\n",
+		       human_rate(p->live.fp, measured), human_rate(p->gauge.fp_v4, predicted),
+		       p->gauge.fp_v6 == p->gauge.fp_v4 ? "" : " to ",
+		       p->gauge.fp_v6 == p->gauge.fp_v4 ? "" : human_rate(p->gauge.fp_v6, worst));
 	printf("  exact map room for %s keys, %s\n", human_count(p->exact_keys, keys),
 	       human_bytes(p->exact_bytes, bytes));
 }
@@ -261,6 +308,7 @@ static int print_filter(struct xbloom *f, struct xbloom_error *err)
 	       layout_name(g->layout), human_bytes(g->blocks * XBLOOM_BLOCK_BYTES, bytes),
 	       human_count(g->blocks, blocks), g->k, HASH_NAME, m->generation);
 	print_gauge(f, &p.gauge);
+	print_prefixes(&p);
 	print_exact(&p);
 	print_traffic(&p);
 	print_samples(&p);

@@ -65,6 +65,20 @@ struct list {
 	struct identity seen; /* at the last look */
 };
 
+/*
+ * Distinct keys that are trials of their own. IPv6 addresses of one prefix share the answer to it, where
+ * the filter asks for prefixes; so of each prefix of the shortest length one address is taken.
+ */
+struct trials {
+	struct xbloom_distinct_set keys;
+	struct xbloom_distinct_set nets; /* prefixes of which one was taken */
+};
+
+/* Rates that are predicted of packets; without an address in the key both are the same. */
+struct rates {
+	double v4, v6;
+};
+
 struct watch {
 	const struct request *req;
 	struct xbloom *f;
@@ -73,27 +87,28 @@ struct watch {
 	struct list *lists;
 	double looked; /* at the lists */
 
-	uint32_t opened; /* the generation that f was opened with */
+	uint32_t opened; /* the generation that f was opened with, */
+	uint32_t shape;	 /* and what it had for prefixes */
 	/* The bits as they were when they were last looked at, and what they predict. */
 	uint32_t generation;
 	uint64_t inserted;
-	double predicted;
+	struct rates predicted;
 	uint32_t sample; /* one in so many */
 	bool biased;	 /* by the rules as they are now, see is_biased() */
 
 	/* Of this interval. */
-	struct xbloom_distinct_set keys;
+	struct trials keys;
 	struct xbloom_stats stats; /* at its begin */
 	uint64_t n_samples;
 	uint64_t n_maybe, n_false; /* sampled packets called maybe, and the unlisted of them */
 	uint64_t n_missing;	   /* sampled packets called absent though listed */
-	double first;		   /* the rate predicted at its begin */
-	double low, high;	   /* the rates predicted since */
+	struct rates first;	   /* predicted at its begin */
+	struct rates low, high;	   /* predicted since */
 	bool bits_changed, truth_changed;
 	bool was_biased; /* at some moment of it */
 
 	/* Since the bits or the truth last changed. */
-	struct xbloom_distinct_set total;
+	struct trials total;
 	time_t since;
 
 	bool lost_said, stale_said;
@@ -214,9 +229,15 @@ static int read_truth(struct watch *w, struct xbloom_truth **truth, struct xbloo
 	return ret;
 }
 
+static void trials_clear(struct trials *t)
+{
+	xbloom_distinct_clear(&t->keys);
+	xbloom_distinct_clear(&t->nets);
+}
+
 static void start_total(struct watch *w)
 {
-	xbloom_distinct_clear(&w->total);
+	trials_clear(&w->total);
 	w->since = time(NULL);
 	w->verdict = XBLOOM_TOO_FEW;
 }
@@ -303,9 +324,28 @@ static bool is_listed(const struct watch *w, const __u64 *words, unsigned int n)
 /* Not by the truth of a moment later, when somebody has just added it: the bits still say so. */
 static bool is_missing(const struct watch *w, const struct xbloom_sample *s)
 {
-	const struct xbloom_hash_key *key = &xbloom_meta(w->f)->params.hash_key;
+	return !xbloom_test_words(w->f, s->words, s->n_words);
+}
 
-	return !xbloom_test(w->f, xbloom_words_hash(key, s->words, s->n_words));
+static bool is_v6(const __u64 *words)
+{
+	return (words[0] >> 40 & 0xf) == XBLOOM_FAMILY_V6;
+}
+
+static void trials_put(struct trials *t, const struct xbloom_params *p,
+		       const struct xbloom_sample *s, bool maybe)
+{
+	uint32_t n = p->n_plens6 <= XBLOOM_PLENS6_MAX ? p->n_plens6 : 0;
+
+	if (n > 1 && is_v6(s->words)) {
+		const struct xbloom_plen6 *shortest = &p->plens6[n - 1];
+		const __u64 net[] = { s->words[1] & XBLOOM_RAW64(shortest->mask[0]),
+				      s->words[2] & XBLOOM_RAW64(shortest->mask[1]) };
+
+		if (!xbloom_distinct_put(&t->nets, net, 2, false))
+			return;
+	}
+	xbloom_distinct_put(&t->keys, s->words, s->n_words, maybe);
 }
 
 static int take_sample(void *ctx, const struct xbloom_sample *s)
@@ -324,8 +364,8 @@ static int take_sample(void *ctx, const struct xbloom_sample *s)
 		w->n_missing += !maybe && w->req->n_files && is_missing(w, s);
 		return 0;
 	}
-	xbloom_distinct_put(&w->keys, s->words, s->n_words, maybe);
-	xbloom_distinct_put(&w->total, s->words, s->n_words, maybe);
+	trials_put(&w->keys, &xbloom_meta(w->f)->params, s, maybe);
+	trials_put(&w->total, &xbloom_meta(w->f)->params, s, maybe);
 	return 0;
 }
 
@@ -377,28 +417,43 @@ static void predict(struct watch *w)
 	w->generation = xbloom_meta(w->f)->generation;
 	w->inserted = xbloom_inserted(w->f);
 	xbloom_gauge(w->f, &gauge);
-	w->predicted = gauge.fp_predicted;
-	w->low = fmin(w->low, w->predicted);
-	w->high = fmax(w->high, w->predicted);
+	w->predicted = (struct rates){ gauge.fp_v4, gauge.fp_v6 };
+	w->low.v4 = fmin(w->low.v4, gauge.fp_v4);
+	w->low.v6 = fmin(w->low.v6, gauge.fp_v6);
+	w->high.v4 = fmax(w->high.v4, gauge.fp_v4);
+	w->high.v6 = fmax(w->high.v6, gauge.fp_v6);
 }
 
 #define NO_SUCH_COUNT UINT64_MAX
 
+/* Changes when a filter at work gets its first IPv4 prefix, or an IPv6 one of a length of its own. */
+static uint32_t shape_of(const struct xbloom *f)
+{
+	const struct xbloom_params *p = &xbloom_meta(f)->params;
+
+	return p->nets4 << 8 | p->n_plens6;
+}
+
 /* Of a filter that was just opened nothing is known. */
 static void forget_bits(struct watch *w)
 {
+	w->shape = shape_of(w->f);
 	w->opened = xbloom_meta(w->f)->generation;
 	w->inserted = NO_SUCH_COUNT;
 }
 
-/* The filter was filled anew: its bits are elsewhere, under another secret. */
+/*
+ * The filter was filled anew: its bits are elsewhere, under another secret. Or prefixes have been added
+ * to it, of which what was opened before knows nothing.
+ */
 static int follow_rebuild(struct watch *w, struct xbloom_error *err)
 {
 	struct xbloom_truth *truth = NULL;
 	struct xbloom *f = NULL;
 	int ret;
 
-	if (xbloom_is_there(w->f) && xbloom_meta(w->f)->generation == w->opened)
+	if (xbloom_is_there(w->f) && xbloom_meta(w->f)->generation == w->opened &&
+	    shape_of(w->f) == w->shape)
 		return 0;
 	ret = xbloom_open(w->req->name, 0, cli_options(), &f, err);
 	/* An exact map belongs to the filter that was opened; lists belong to nobody. */
@@ -495,9 +550,19 @@ static double rate_by_packets(const struct watch *w, const struct xbloom_live *l
 	return unlisted + absent > 0 ? unlisted / (unlisted + absent) : NAN;
 }
 
-static void judge(struct watch_rate *m, double low, double high)
+/* What is predicted of these keys, of either family; of none: the worse. */
+static double predicted_of(const struct watch_rate *m, const struct rates *r)
 {
-	m->judgement = xbloom_judge(m->false_positives, m->keys, low, high);
+	if (!m->keys)
+		return r->v6;
+	return ((double)(m->keys - m->keys6) * r->v4 + (double)m->keys6 * r->v6) / (double)m->keys;
+}
+
+/* Trials of two rates vary less than as many of their mean. */
+static void judge(struct watch_rate *m, const struct rates *low, const struct rates *high)
+{
+	m->judgement = xbloom_judge(m->false_positives, m->keys, predicted_of(m, low),
+				    predicted_of(m, high));
 }
 
 /*
@@ -516,6 +581,7 @@ static void count(const struct watch *w, const struct xbloom_distinct_set *set, 
 		if (again && is_listed(w, key->words, key->n_words))
 			continue;
 		m->keys++;
+		m->keys6 += is_v6(key->words);
 		m->false_positives += key->maybe;
 	}
 }
@@ -543,11 +609,13 @@ static int make_line(struct watch *w, struct watch_line *line, struct xbloom_sta
 	};
 	xbloom_live(&interval, &line->live);
 	line->fp_packets = rate_by_packets(w, &line->live);
-	line->fp_predicted = (w->first + w->predicted) / 2;
-	count(w, &w->keys, w->truth_changed || w->bits_changed, &line->keys);
-	count(w, &w->total, false, &line->total);
-	judge(&line->keys, w->low, w->high);
-	judge(&line->total, w->predicted, w->predicted);
+	count(w, &w->keys.keys, w->truth_changed || w->bits_changed, &line->keys);
+	count(w, &w->total.keys, false, &line->total);
+	line->fp_predicted =
+		(predicted_of(&line->keys, &w->first) + predicted_of(&line->keys, &w->predicted)) /
+		2;
+	judge(&line->keys, &w->low, &w->high);
+	judge(&line->total, &w->predicted, &w->predicted);
 	line->stale = lists_are_stale(w);
 	line->biased = w->was_biased;
 	if (line->stale || line->biased)
@@ -567,7 +635,7 @@ static void start_interval(struct watch *w, const struct xbloom_stats *stats)
 	w->first = w->low = w->high = w->predicted;
 	w->bits_changed = w->truth_changed = false;
 	w->was_biased = w->biased;
-	xbloom_distinct_clear(&w->keys);
+	trials_clear(&w->keys);
 }
 
 /* Once for each time it begins: the lines go on telling how many. */
@@ -719,6 +787,18 @@ static void say_hello(const struct watch *w)
 		    w->req->name, w->sample, w->req->interval);
 }
 
+static bool trials_init(struct trials *t, const struct xbloom_hash_key *secret)
+{
+	return !xbloom_distinct_init(&t->keys, XBLOOM_DISTINCT_KEYS, secret) &&
+	       !xbloom_distinct_init(&t->nets, XBLOOM_DISTINCT_KEYS, secret);
+}
+
+static void trials_free(struct trials *t)
+{
+	xbloom_distinct_free(&t->keys);
+	xbloom_distinct_free(&t->nets);
+}
+
 static int open_sets(struct watch *w, struct xbloom_error *err)
 {
 	struct xbloom_hash_key secret;
@@ -727,8 +807,7 @@ static int open_sets(struct watch *w, struct xbloom_error *err)
 	if (ret)
 		return ret;
 	w->lists = calloc(w->req->n_files + 1, sizeof(*w->lists));
-	if (w->lists && !xbloom_distinct_init(&w->keys, XBLOOM_DISTINCT_KEYS, &secret) &&
-	    !xbloom_distinct_init(&w->total, XBLOOM_DISTINCT_KEYS, &secret))
+	if (w->lists && trials_init(&w->keys, &secret) && trials_init(&w->total, &secret))
 		return 0;
 	snprintf(err->text, sizeof(err->text), "out of memory");
 	return -ENOMEM;
@@ -767,8 +846,8 @@ static void end(struct watch *w)
 	xbloom_truth_close(w->truth);
 	xbloom_samples_close(w->samples);
 	xbloom_close(w->f);
-	xbloom_distinct_free(&w->keys);
-	xbloom_distinct_free(&w->total);
+	trials_free(&w->keys);
+	trials_free(&w->total);
 	free(w->lists);
 }
 

@@ -627,6 +627,20 @@ static bool geometry_is_sane(const struct xbloom_geometry *g)
 	       g->bits <= g->blocks * XBLOOM_BLOCK_BITS;
 }
 
+/* Prefixes go with one address alone. (Which ones there are, a writer may be changing just now.) */
+static bool prefixes_are_sane(const struct xbloom_params *p)
+{
+	bool one = p->fields == XBLOOM_SRC || p->fields == XBLOOM_DST;
+	uint32_t i;
+
+	if (p->n_plens6 > XBLOOM_PLENS6_MAX || ((p->nets4 || p->n_plens6 > 1) && !one))
+		return false;
+	for (i = 0; i < p->n_plens6; i++)
+		if (p->plens6[i].plen > XBLOOM_PLEN6_HOST)
+			return false;
+	return true;
+}
+
 static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 {
 	const struct xbloom_params *p = &f->meta->params;
@@ -641,7 +655,7 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
 	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity || f->meta->alarm_percent < 1 ||
 	    f->meta->alarm_percent > 100 || f->lives > XBLOOM_LIVES_MAX || p->current >= f->lives ||
-	    p->n_plens6 > XBLOOM_PLENS6_MAX || p->n_exempt > XBLOOM_EXEMPT_CONSTANTS ||
+	    !prefixes_are_sane(p) || p->n_exempt > XBLOOM_EXEMPT_CONSTANTS ||
 	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
@@ -677,6 +691,9 @@ static int open_all(struct xbloom *f, struct xbloom_error *err)
 			ret = open_pin(f, (enum xbloom_pin)i, err);
 	if (!ret)
 		ret = xbloom_map_all(f, err); /* meta; the geometry is not known yet */
+	/* It is pinned before the record says so, which may have been while we opened the pins. */
+	if (!ret && f->meta->params.nets4 && f->fd[XBLOOM_PIN_NETS4] < 0)
+		ret = open_pin(f, XBLOOM_PIN_NETS4, err);
 	if (!ret)
 		ret = check_geometry(f, err);
 	if (!ret)

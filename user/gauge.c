@@ -14,17 +14,18 @@
  * its words' fills, which is exact for the bits as they are. (The eighth power of the whole
  * array's fill would miss that some blocks are fuller than others.)
  */
-static double split_rate_now(const struct xbloom *f, uint64_t *ones)
+static double split_rate_now(const struct xbloom_geometry *g, const struct xbloom_block *blocks,
+			     uint64_t *ones)
 {
 	uint64_t i;
 	double sum = 0;
 	unsigned int w;
 
-	for (i = 0; i < f->geometry.blocks; i++) {
+	for (i = 0; i < g->blocks; i++) {
 		double product = 1;
 
 		for (w = 0; w < XBLOOM_BLOCK_WORDS; w++) {
-			unsigned int n = (unsigned int)__builtin_popcountll(f->blocks[i].w[w]);
+			unsigned int n = (unsigned int)__builtin_popcountll(blocks[i].w[w]);
 
 			*ones += n;
 			product *= n;
@@ -32,18 +33,19 @@ static double split_rate_now(const struct xbloom *f, uint64_t *ones)
 		sum += product;
 	}
 	/* 64^8 = 2^48: all eight divisions at once. */
-	return ldexp(sum, -48) / (double)f->geometry.blocks;
+	return ldexp(sum, -48) / (double)g->blocks;
 }
 
-static double classic_rate_now(const struct xbloom *f, uint64_t *ones)
+static double classic_rate_now(const struct xbloom_geometry *g, const struct xbloom_block *blocks,
+			       uint64_t *ones)
 {
 	uint64_t i;
 	unsigned int w;
 
-	for (i = 0; i < f->geometry.blocks; i++)
+	for (i = 0; i < g->blocks; i++)
 		for (w = 0; w < XBLOOM_BLOCK_WORDS; w++)
-			*ones += (unsigned int)__builtin_popcountll(f->blocks[i].w[w]);
-	return pow((double)*ones / (double)f->geometry.bits, f->geometry.k);
+			*ones += (unsigned int)__builtin_popcountll(blocks[i].w[w]);
+	return pow((double)*ones / (double)g->bits, g->k);
 }
 
 /*
@@ -139,19 +141,75 @@ int xbloom_set_alarm(struct xbloom *f, unsigned int percent, struct xbloom_error
 	return 0;
 }
 
+/* One array: the rate of a look into it, the ones, and the keys by them. */
+static double gauge_array(const struct xbloom_geometry *g, const struct xbloom_block *blocks,
+			  uint64_t *ones, double *estimated)
+{
+	double m = (double)g->bits, rate;
+
+	*ones = 0;
+	rate = g->layout == XBLOOM_LAYOUT_SPLIT ? split_rate_now(g, blocks, ones)
+						: classic_rate_now(g, blocks, ones);
+	/* A key takes each bit of m with probability k/m: ones = m (1 - e^(-kn/m)), solved for n. */
+	*estimated = *ones ? -m / g->k * log1p(-(double)*ones / m) : 0;
+	if (g->layout == XBLOOM_LAYOUT_SPLIT && rate < 1)
+		rate += (1 - rate) * xbloom_split_floor(*estimated / (double)g->blocks);
+	return rate;
+}
+
+unsigned int xbloom_asks(const struct xbloom *f)
+{
+	uint32_t n = xbloom_params_in_force(f)->n_plens6;
+
+	return n > 1 ? n : 1;
+}
+
 void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge)
 {
-	const struct xbloom_geometry *g = &f->geometry;
-	double m = (double)g->bits;
-	uint64_t ones = 0;
+	uint32_t i, live = xbloom_live_arrays(f, xbloom_params_in_force(f));
+	double right = 1;
 
-	gauge->fp_predicted = g->layout == XBLOOM_LAYOUT_SPLIT ? split_rate_now(f, &ones)
-							       : classic_rate_now(f, &ones);
-	gauge->ones = ones;
-	/* A key takes each bit of m with probability k/m: ones = m (1 - e^(-kn/m)), solved for n. */
-	gauge->estimated = ones ? -m / g->k * log1p(-(double)ones / m) : 0;
-	if (g->layout == XBLOOM_LAYOUT_SPLIT && gauge->fp_predicted < 1)
-		gauge->fp_predicted += (1 - gauge->fp_predicted) *
-				       xbloom_split_floor(gauge->estimated / (double)g->blocks);
-	gauge->load = xbloom_load(f);
+	*gauge = (struct xbloom_gauge){ .load = xbloom_load(f) };
+	for (i = 0; i < f->lives; i++) {
+		double estimated, rate;
+		uint64_t ones;
+
+		if (!(live >> i & 1))
+			continue;
+		rate = gauge_array(&f->geometry, f->blocks + i * f->geometry.blocks, &ones,
+				   &estimated);
+		gauge->ones += ones;
+		gauge->estimated += estimated;
+		/* An absent key is called maybe unless each array calls it absent. */
+		gauge->fp_look = right == 1 ? rate : gauge->fp_look + right * rate;
+		right *= 1 - rate;
+	}
+	gauge->fp_v4 = gauge->fp_look;
+	gauge->fp_v6 = xbloom_rate_of_asks(gauge->fp_look, xbloom_asks(f));
+	gauge->fp_predicted = gauge->fp_v6;
+}
+
+void xbloom_prefix_state(const struct xbloom *f, struct xbloom_prefix_state *state)
+{
+	const struct xbloom_params *p = xbloom_params_in_force(f);
+	uint32_t live = xbloom_live_arrays(f, p), i, life;
+	uint64_t at;
+
+	*state = (struct xbloom_prefix_state){ .n_plens6 = 1, .plens6 = { XBLOOM_PLEN6_HOST } };
+	for (i = 1; i < p->n_plens6 && i < XBLOOM_PLENS6_MAX; i++)
+		state->plens6[state->n_plens6++] = p->plens6[i].plen;
+	if (!p->nets4 || !f->nets4)
+		return;
+	state->nets4_bytes = (uint64_t)XBLOOM_NETS4_BLOCKS * f->lives * XBLOOM_BLOCK_BYTES;
+	for (at = 0; at < XBLOOM_NETS4_BLOCKS * XBLOOM_BLOCK_WORDS; at++) {
+		uint64_t word = 0;
+
+		/* A /24 may be in several arrays, and is one. */
+		for (life = 0; life < f->lives; life++)
+			if (live >> life & 1)
+				word |= f->nets4[life * XBLOOM_NETS4_BLOCKS +
+						 at / XBLOOM_BLOCK_WORDS]
+						.w[at % XBLOOM_BLOCK_WORDS];
+		state->nets4 += (unsigned int)__builtin_popcountll(word);
+	}
 }

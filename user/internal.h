@@ -58,6 +58,8 @@ int xbloom_span_parse(const char *text, size_t len, uint32_t fields, struct xblo
 
 /* The part of a split filter's rate that no number of bits removes. */
 double xbloom_split_floor(double keys_per_block);
+/* xbloom_wilson() for each of two rates, so that both intervals hold theirs with 95 %. */
+void xbloom_wilson_of_two(uint64_t hits, uint64_t n, double *low, double *high);
 
 /* ---- cleanup, for __attribute__((cleanup)) ---- */
 
@@ -317,9 +319,14 @@ void xbloom_prefixes_free(struct xbloom_prefixes *p);
  */
 uint64_t xbloom_prefixes_merge(struct xbloom_prefixes *p);
 
+/* Whether one of these, which are merged, covers all of `one`. */
+bool xbloom_prefixes_cover(const struct xbloom_prefixes *p, const struct xbloom_prefix *one);
+
 /*
- * What merged prefixes come to in a filter that has the n_given lengths already (a new one: none).
- * max_keys (0: XBLOOM_EXPAND_MAX) bounds the keys of the IPv6 ones: -E2BIG.
+ * What merged prefixes come to in a filter that has the n_given lengths already (a new one: none),
+ * all of which the plan has, too. max_keys (0: XBLOOM_EXPAND_MAX) bounds the keys of the IPv6 ones:
+ * -E2BIG, and the plan says which lengths would have been the best. -EINVAL: lengths that no filter
+ * has.
  */
 int xbloom_prefixes_plan(const struct xbloom_prefixes *p, const uint32_t *given,
 			 unsigned int n_given, uint64_t max_keys, struct xbloom_prefix_plan *plan,
@@ -335,8 +342,15 @@ uint64_t xbloom_prefixes_nets4(const struct xbloom_prefixes *p, struct xbloom_bl
 
 /* How many of the words of a key, padded with zeroes, are its own. */
 unsigned int xbloom_words_used(const __u64 *words, uint32_t fields);
+/* The words of a key src or dst alone as a prefix, a host's length included; false: another key. */
+bool xbloom_words_to_prefix(const __u64 *words, uint32_t fields, struct xbloom_prefix *p);
 /* Whether they are those of a prefix (of a key src or dst alone), and then its flow. */
 bool xbloom_words_prefix(const __u64 *words, uint32_t fields, struct xbloom_flow *flow);
+
+/* ---- ask.c ---- */
+
+/* The arrays of bits whose time is not over, a bit each; of one that is for ever: 1. */
+uint32_t xbloom_live_arrays(const struct xbloom *f, const struct xbloom_params *p);
 
 /* ---- fill.c: into bits that no packet sees yet ---- */
 

@@ -306,6 +306,7 @@ struct xbloom_prefix_plan {
 	uint64_t keys6;	       /* keys: what IPv6 prefixes become */
 	unsigned int n_plens6; /* lengths that IPv6 packets are asked for, */
 	uint32_t plens6[XBLOOM_PLENS6_MAX]; /* the longest first, which is 128 */
+	bool all4, all6;		    /* together they cover every address of the family */
 };
 
 /* ---- keys from lists (keys.c) ---- */
@@ -463,11 +464,14 @@ bool xbloom_test(const struct xbloom *f, uint64_t hash);
 
 /*
  * What the program answers to a packet with this key, prefixes and arrays that are live included.
- * Where flow->plen is shorter than a host's: true when every address of the prefix is maybe. An IPv6
- * prefix that is over 2^16 times as long as what it would be put in as, and no prefix of the filter
- * covers, is not looked through: false.
+ * Where flow->plen is shorter than a host's: true when every address of the prefix is maybe, by
+ * whatever keys. An IPv6 prefix that no prefix of the filter covers, and that is over 2^16 parts of
+ * the next length which the filter has, is not looked through: false, though in theory every address
+ * of it could have been added.
  */
 bool xbloom_test_flow(const struct xbloom *f, const struct xbloom_flow *flow);
+/* The same of a key that has become words, as in a sample. */
+bool xbloom_test_words(const struct xbloom *f, const __u64 *words, unsigned int n_words);
 
 /*
  * Insert, into a filter without an exact map. From the return on, no packet with the key is called
@@ -545,12 +549,34 @@ bool xbloom_is_there(const struct xbloom *f);
 /* The keys that the exact map has room for; 0: there is none. *bytes (may be NULL): its memory. */
 uint64_t xbloom_exact(const struct xbloom *f, uint64_t *bytes);
 
-/* What the bits say, by looking at all of them. */
+/*
+ * Look-ups that a packet costs at most, each wrong at the rate of its own: one, or as many as the
+ * filter has IPv6 lengths.
+ */
+unsigned int xbloom_asks(const struct xbloom *f);
+
+/* What the filter holds of prefixes. */
+struct xbloom_prefix_state {
+	uint64_t nets4;	       /* /24s in the exact map, of arrays that are live */
+	uint64_t nets4_bytes;  /* of that map; 0: there is none */
+	unsigned int n_plens6; /* lengths that IPv6 packets are asked for: at least 1, */
+	uint32_t plens6[XBLOOM_PLENS6_MAX]; /* the longest first, which is 128 */
+};
+void xbloom_prefix_state(const struct xbloom *f, struct xbloom_prefix_state *state);
+
+/* What the bits say, by looking at all of them (of arrays that are live). */
 struct xbloom_gauge {
 	uint64_t ones;
-	double estimated;    /* keys, from the ones; infinite when every bit is set */
-	double load;	     /* as xbloom_load() */
-	double fp_predicted; /* of the bits as they are now */
+	double estimated; /* keys, from the ones; infinite when every bit is set */
+	double load;	  /* as xbloom_load() */
+	/*
+	 * The rates, of the bits as they are now: of one look-up in all arrays, of a packet of each
+	 * family, and of the worse of these. Those of the two families differ where IPv6 packets are
+	 * asked for under several lengths; IPv4 prefixes up to /24 are exact and add nothing.
+	 */
+	double fp_look;
+	double fp_v4, fp_v6;
+	double fp_predicted;
 };
 void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge);
 
@@ -664,8 +690,9 @@ int xbloom_prober_ask(struct xbloom_prober *p, uint64_t first, uint64_t n, uint6
 /* ---- the truth (truth.c) ---- */
 
 /*
- * Whether a key is really listed: by lists (kept as hashes under a secret of its own, so that it
- * outlives generations), or, without any, by the exact map of f.
+ * Whether a key is really listed: by lists (keys kept as hashes under a secret of its own, so that it
+ * outlives generations, and prefixes of whatever lengths), or, without any, by the exact map of f as
+ * it was when this was opened, its prefixes included.
  */
 struct xbloom_truth;
 
@@ -677,9 +704,9 @@ int xbloom_truth_open(const struct xbloom *f, const char *const *files, size_t n
 		      const struct xbloom_options *opts, struct xbloom_truth **out,
 		      struct xbloom_error *err);
 void xbloom_truth_close(struct xbloom_truth *t);
-/* True: listed. */
+/* True: listed, or in a listed prefix. */
 bool xbloom_truth_has(const struct xbloom_truth *t, const __u64 *words, unsigned int n_words);
-/* The distinct keys in the lists; 0 for an exact map, which does not count them. */
+/* The distinct keys and prefixes in the lists, the latter merged; 0 for an exact map, which does not count them. */
 uint64_t xbloom_truth_keys(const struct xbloom_truth *t);
 
 /* ---- measuring (measure.c) ---- */
@@ -703,6 +730,16 @@ struct xbloom_measure_options {
 /* The interval that is aimed at: its width by the rate. */
 #define XBLOOM_MEASURE_WIDTH 0.1
 
+/* Of one family's keys, as below. */
+struct xbloom_measured {
+	uint32_t family;
+	uint64_t probes, listed, false_positives;
+	double fp_measured;
+	double ci_low, ci_high;
+	double fp_predicted;
+	bool agree;
+};
+
 struct xbloom_measurement {
 	uint64_t probes;	  /* absent keys that the program was asked for */
 	uint64_t listed;	  /* drawn, but listed, and so not counted */
@@ -718,6 +755,15 @@ struct xbloom_measurement {
 	double seconds;
 	enum xbloom_verified verified;
 	unsigned int space_bits; /* the keys were drawn from 2^space_bits */
+	/*
+	 * The same by family. Where the predicted rates differ (`apart`: IPv6 packets are asked for
+	 * under several lengths), each is compared with its own, fp_predicted is their mean as they
+	 * were asked for, and `agree` says that all do. The intervals are then as wide as makes two
+	 * of them as sure as one.
+	 */
+	bool apart;
+	unsigned int families;
+	struct xbloom_measured family[2];
 };
 
 /*

@@ -16,11 +16,12 @@
 
 /*
  * A length more costs every IPv6 packet a hash and a cache line, and raises its error rate by as
- * much as there was for one look; a key more costs ten bits. So lengths are added only while the list
- * comes to more keys than these: a few for each of its prefixes, or 64 Ki (80 KiB at 1 %).
+ * much as there was for one look (or takes more bits for each key, to make up for it). Keys cost
+ * memory: at 1 % a MiB holds 800,000. So each length must pay for itself: it is taken where it halves
+ * the keys, and of so many lengths the best ones are those with the fewest keys. A thousand keys are
+ * nothing to be saved; more would be, in a filter that was sized for a few thousand.
  */
-#define KEYS_PER_PREFIX 4
-#define KEYS_FREE 65536
+#define KEYS_FREE 1024
 
 /* ---- one prefix ---- */
 
@@ -170,92 +171,222 @@ uint64_t xbloom_prefixes_merge(struct xbloom_prefixes *p)
 	return before - kept;
 }
 
+bool xbloom_prefixes_cover(const struct xbloom_prefixes *p, const struct xbloom_prefix *one)
+{
+	size_t low = 0, high = p->n;
+
+	/* No two of them overlap, so that only the last one that does not stand behind it can. */
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare(&p->v[middle], one) <= 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && covers(&p->v[low - 1], one);
+}
+
 /* ---- what becomes of them ---- */
 
+/* Lengths of IPv6 prefixes; sums are of type double, as 2^128 is among them. */
 struct lengths {
-	double count[V6_BITS + 1]; /* prefixes of each length */
-	bool has[V6_BITS + 1];	   /* chosen */
-	unsigned int chosen;
+	double count[V6_BITS + 1];	  /* prefixes of each length */
+	bool may_be_chosen[V6_BITS + 1];  /* the list or the filter has it */
+	bool must_be_chosen[V6_BITS + 1]; /* the filter has it, and 128 always */
 };
 
-/* Keys that the prefixes come to, each expanded to the next length that is there. */
-static double keys_of(const struct lengths *l)
-{
-	unsigned int plen, next = V6_BITS;
-	double keys = 0;
+/* The best choice of so many lengths, the longest of which is `longest`: see choose(). */
+struct choice {
+	double keys; /* what all prefixes of up to `longest` come to */
+	int before;  /* the one before `longest`; NONE: it is the only one */
+};
+#define NONE (-1)
 
-	for (plen = V6_BITS + 1; plen-- > 0;) {
-		if (l->has[plen])
-			next = plen;
-		if (l->count[plen] > 0)
-			keys += ldexp(l->count[plen], (int)(next - plen));
-	}
+struct choices {
+	struct choice of[XBLOOM_PLENS6_MAX + 1][V6_BITS + 1]; /* [how many][longest] */
+};
+
+/* Keys of the prefixes longer than `above` and up to `to`, expanded to that. */
+static double keys_between(const struct lengths *l, int above, int to)
+{
+	double keys = 0;
+	int plen;
+
+	for (plen = above + 1; plen <= to; plen++)
+		keys += ldexp(l->count[plen], to - plen);
 	return keys;
 }
 
-/* The best `more` lengths besides those that are chosen: all choices of them are tried. */
-static double choose(struct lengths *l, unsigned int more, unsigned int from, struct lengths *best,
-		     double best_keys)
+static bool skips_one(const struct lengths *l, int above, int to)
 {
-	unsigned int plen;
-	double keys;
+	int plen;
 
-	if (!more) {
-		keys = keys_of(l);
-		if (keys < best_keys) {
-			*best = *l;
-			best_keys = keys;
-		}
-		return best_keys;
-	}
-	for (plen = from; plen < V6_BITS; plen++) {
-		if (l->has[plen] || !(l->count[plen] > 0))
+	for (plen = above + 1; plen < to; plen++)
+		if (l->must_be_chosen[plen])
+			return true;
+	return false;
+}
+
+/*
+ * Dynamic programming: the best choice of n lengths that ends with `to` is, for some `before`, the
+ * best one of n - 1 that ends with that, and then `to`. A length that no prefix has is never better
+ * than the next shorter one that some have.
+ */
+static struct choice choose(const struct lengths *l, const struct choices *c, unsigned int n,
+			    int to)
+{
+	struct choice best = { INFINITY, NONE };
+	int before;
+
+	if (n == 1 && !skips_one(l, NONE, to))
+		best.keys = keys_between(l, NONE, to);
+	for (before = 0; n > 1 && before < to; before++) {
+		double keys = c->of[n - 1][before].keys;
+
+		if (!isfinite(keys) || skips_one(l, before, to))
 			continue;
-		l->has[plen] = true;
-		l->chosen++;
-		best_keys = choose(l, more - 1, plen + 1, best, best_keys);
-		l->has[plen] = false;
-		l->chosen--;
+		keys += keys_between(l, before, to);
+		if (keys < best.keys)
+			best = (struct choice){ keys, before };
 	}
-	return best_keys;
+	return best;
+}
+
+static void choose_all(const struct lengths *l, struct choices *c)
+{
+	unsigned int n;
+	int to;
+
+	for (n = 1; n <= XBLOOM_PLENS6_MAX; n++)
+		for (to = 0; to <= V6_BITS; to++)
+			c->of[n][to] = l->may_be_chosen[to] ? choose(l, c, n, to)
+							    : (struct choice){ INFINITY, NONE };
+}
+
+/* How many lengths: see KEYS_FREE. Where no number of them keeps max_keys, that of fewest keys. */
+static unsigned int how_many(const struct choices *c, double max_keys)
+{
+	double best_cost = INFINITY, fewest = INFINITY;
+	unsigned int n, best = 0, least = 0;
+
+	for (n = 1; n <= XBLOOM_PLENS6_MAX; n++) {
+		double keys = c->of[n][V6_BITS].keys;
+		double cost = ldexp(keys + KEYS_FREE, (int)n);
+
+		if (keys < fewest) {
+			fewest = keys;
+			least = n;
+		}
+		if (keys <= max_keys && cost < best_cost) {
+			best_cost = cost;
+			best = n;
+		}
+	}
+	return best ? best : least;
+}
+
+static int count_lengths(const struct xbloom_prefixes *p, const uint32_t *given,
+			 unsigned int n_given, struct lengths *l, struct xbloom_error *err)
+{
+	unsigned int i, others = 0;
+	size_t at;
+
+	*l = (struct lengths){ 0 };
+	l->must_be_chosen[XBLOOM_PLEN6_HOST] = true;
+	for (i = 0; i < n_given; i++) {
+		if (given[i] > V6_BITS)
+			return xbloom_fail(err, -EINVAL, "/%u is no length of an IPv6 prefix",
+					   given[i]);
+		others += !l->must_be_chosen[given[i]];
+		l->must_be_chosen[given[i]] = true;
+	}
+	if (others >= XBLOOM_PLENS6_MAX)
+		return xbloom_fail(err, -EINVAL, "%u IPv6 lengths are more than %u", others + 1,
+				   XBLOOM_PLENS6_MAX);
+	for (at = 0; at < p->n; at++)
+		if (p->v[at].family == XBLOOM_FAMILY_V6)
+			l->count[p->v[at].plen]++;
+	for (i = 0; i <= V6_BITS; i++)
+		l->may_be_chosen[i] = l->must_be_chosen[i] || l->count[i] > 0;
+	return 0;
+}
+
+/* "/128, /48, /32" */
+#define LENGTHS_TEXT 32
+static const char *lengths_text(const struct xbloom_prefix_plan *plan, char buf[LENGTHS_TEXT])
+{
+	unsigned int i;
+	size_t at = 0;
+
+	buf[0] = '\0';
+	for (i = 0; i < plan->n_plens6; i++)
+		at += (size_t)snprintf(buf + at, LENGTHS_TEXT - at, "%s/%u", i ? ", " : "",
+				       plan->plens6[i]);
+	return buf;
+}
+
+/* The length whose prefixes come to most keys. */
+static unsigned int costliest(const struct lengths *l, const struct xbloom_prefix_plan *plan,
+			      double *most)
+{
+	unsigned int plen, i, worst = 0;
+
+	*most = 0;
+	for (plen = 0; plen <= V6_BITS; plen++) {
+		unsigned int to = V6_BITS;
+		double keys;
+
+		for (i = 0; i < plan->n_plens6; i++)
+			if (plan->plens6[i] >= plen)
+				to = plan->plens6[i];
+		keys = ldexp(l->count[plen], (int)(to - plen));
+		if (keys > *most) {
+			*most = keys;
+			worst = plen;
+		}
+	}
+	return worst;
+}
+
+static int too_many_keys(const struct lengths *l, double keys, uint64_t max_keys,
+			 unsigned int n_given, const struct xbloom_prefix_plan *plan,
+			 struct xbloom_error *err)
+{
+	char text[LENGTHS_TEXT];
+	double most;
+	unsigned int worst = costliest(l, plan, &most);
+
+	return xbloom_fail(
+		err, -E2BIG,
+		"the IPv6 prefixes come to %.4g keys, more than %llu, when they are asked for "
+		"under "
+		"%s, the best lengths%s; %.4g of them come from prefixes of /%u: allow more with "
+		"--expand-max, %sor take those out",
+		keys, (unsigned long long)max_keys, lengths_text(plan, text),
+		n_given > 1 ? " beside those that the filter has" : "", most, worst,
+		n_given > 1 ? "rebuild the filter from all of its lists, " : "");
 }
 
 static int plan_v6(const struct xbloom_prefixes *p, const uint32_t *given, unsigned int n_given,
 		   uint64_t max_keys, struct xbloom_prefix_plan *plan, struct xbloom_error *err)
 {
-	struct lengths l = { 0 }, best;
-	unsigned int more, i, plen;
-	double keys, enough, n = 0;
+	struct choices choices;
+	struct lengths l;
+	unsigned int n;
+	double keys;
+	int plen, ret = count_lengths(p, given, n_given, &l, err);
 
-	l.has[XBLOOM_PLEN6_HOST] = true;
-	l.chosen = 1;
-	for (i = 0; i < n_given; i++) {
-		if (!l.has[given[i]])
-			l.chosen++;
-		l.has[given[i]] = true;
-	}
-	for (i = 0; i < p->n; i++)
-		if (p->v[i].family == XBLOOM_FAMILY_V6) {
-			l.count[p->v[i].plen]++;
-			n++;
-		}
-	enough = KEYS_PER_PREFIX * n + KEYS_FREE;
-	if (enough > (double)max_keys)
-		enough = (double)max_keys;
-	best = l;
-	keys = keys_of(&l);
-	for (more = 1; keys > enough && l.chosen + more <= XBLOOM_PLENS6_MAX; more++)
-		keys = choose(&l, more, 0, &best, keys);
+	if (ret)
+		return ret;
+	choose_all(&l, &choices);
+	n = how_many(&choices, (double)max_keys);
+	keys = choices.of[n][V6_BITS].keys;
+	for (plen = V6_BITS; plen != NONE; plen = choices.of[n--][plen].before)
+		plan->plens6[plan->n_plens6++] = (uint32_t)plen;
 	if (keys > (double)max_keys)
-		return xbloom_fail(err, -E2BIG,
-				   "the IPv6 prefixes have so many lengths that under the best %u "
-				   "of them they are %.3g keys, more than %llu: take short or odd "
-				   "ones out, or allow more with --expand-max",
-				   XBLOOM_PLENS6_MAX, keys, (unsigned long long)max_keys);
+		return too_many_keys(&l, keys, max_keys, n_given, plan, err);
 	plan->keys6 = (uint64_t)keys;
-	for (plen = V6_BITS + 1; plen-- > 0;)
-		if (best.has[plen])
-			plan->plens6[plan->n_plens6++] = plen;
 	return 0;
 }
 
@@ -269,6 +400,10 @@ int xbloom_prefixes_plan(const struct xbloom_prefixes *p, const uint32_t *given,
 	for (i = 0; i < p->n; i++) {
 		unsigned int plen = p->v[i].plen;
 
+		if (!plen && p->v[i].family == XBLOOM_FAMILY_V4)
+			plan->all4 = true;
+		else if (!plen)
+			plan->all6 = true;
 		if (p->v[i].family != XBLOOM_FAMILY_V4)
 			continue;
 		if (plen <= XBLOOM_NETS4_PLEN)
@@ -378,22 +513,28 @@ unsigned int xbloom_words_used(const __u64 *words, uint32_t fields)
 		       : 2;
 }
 
+bool xbloom_words_to_prefix(const __u64 *words, uint32_t fields, struct xbloom_prefix *p)
+{
+	if (!(fields & XBLOOM_FIELDS_ADDR) || (fields & XBLOOM_FIELDS_ADDR) == XBLOOM_FIELDS_ADDR ||
+	    fields & ~XBLOOM_FIELDS_ADDR)
+		return false;
+	*p = (struct xbloom_prefix){ .family = words[0] >> 40 & 0xf,
+				     .plen = words[0] >> 32 & 0xff };
+	if (p->family == XBLOOM_FAMILY_V4) {
+		p->addr[0] = (uint64_t)XBLOOM_BIG32(XBLOOM_RAW32((__u32)words[0])) << 32;
+		return true;
+	}
+	p->addr[0] = XBLOOM_BIG64(XBLOOM_RAW64(words[1]));
+	p->addr[1] = XBLOOM_BIG64(XBLOOM_RAW64(words[2]));
+	return true;
+}
+
 bool xbloom_words_prefix(const __u64 *words, uint32_t fields, struct xbloom_flow *flow)
 {
-	uint8_t family = words[0] >> 40 & 0xf, plen = words[0] >> 32 & 0xff;
-	__u64 v6[2] = { XBLOOM_RAW64(words[1]), XBLOOM_RAW64(words[2]) };
-	__u32 v4 = XBLOOM_RAW32((__u32)words[0]);
-	void *to;
+	struct xbloom_prefix p;
 
-	if (!(fields & XBLOOM_FIELDS_ADDR) || plen >= host_plen(family))
+	if (!xbloom_words_to_prefix(words, fields, &p) || p.plen >= host_plen(p.family))
 		return false;
-	memset(flow, 0, sizeof(*flow));
-	to = fields & XBLOOM_SRC ? (void *)&flow->src : (void *)&flow->dst;
-	flow->family = family;
-	flow->plen = plen;
-	if (family == XBLOOM_FAMILY_V4)
-		memcpy(to, &v4, sizeof(v4));
-	else
-		memcpy(to, v6, sizeof(v6));
+	xbloom_prefix_flow(&p, fields, flow);
 	return true;
 }

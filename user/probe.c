@@ -4,8 +4,8 @@
  * system call asks for thousands of them (BPF_PROG_TEST_RUN, repeated over one frame, into which
  * bpf/prober.bpf.c writes each key), so that a rate of one in a million can be measured in seconds.
  *
- * What is run is the very program of the filter, loaded once more over the same bits, with counters
- * and a ring buffer of its own.
+ * What is run is the very program of the filter, loaded once more over the same bits and prefixes,
+ * with counters and a ring buffer of its own.
  */
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -112,19 +112,23 @@ static void set_draw(struct xbloom_draw *d, uint32_t fields, uint32_t family, ui
 static int load_target(struct xbloom_prober *p, const struct xbloom *f,
 		       const struct xbloom_prober_options *o, struct xbloom_error *err)
 {
+	struct xbloom_params params = *xbloom_params_in_force(f);
 	const struct xbloom_prog_maps maps = {
 		.filter = f->fd[XBLOOM_PIN_FILTER],
 		.slots = -1,
 		.stats = p->stats,
 		.confirm = -1,
 		.samples = p->samples,
-		.nets4 = -1,
+		.nets4 = params.nets4 ? f->fd[XBLOOM_PIN_NETS4] : -1,
 		.exempt = -1,
 	};
-	struct xbloom_params params = *xbloom_params_in_force(f);
 	AUTO_CLOSE int prog = -1;
 	uint32_t slot = 0;
 
+	if (params.nets4 && maps.nets4 < 0)
+		return xbloom_fail(err, -EAGAIN,
+				   "filter %s has got its first IPv4 prefix just now: try again",
+				   f->name);
 	params.blocks = f->geometry.blocks;
 	params.bits = f->geometry.bits;
 	params.layout = f->geometry.layout;
@@ -134,6 +138,7 @@ static int load_target(struct xbloom_prober *p, const struct xbloom *f,
 	params.unkeyed_drop = 0;
 	params.extras = (o->tell_maybe ? XBLOOM_SAMPLE_MAYBE : 0) |
 			(o->tell_absent ? XBLOOM_SAMPLE_ABSENT : 0);
+	params.exempt_trie = params.n_exempt = 0;
 	params.sample_every = 1;
 	prog = xbloom_load_slot(&maps, &params, err);
 	if (prog < 0)

@@ -92,6 +92,8 @@ uint64_t xbloom_keys_at_rate(const struct xbloom_geometry *g, double rate)
 
 /* The quantile of the normal distribution for 95 %, 2.5 % on each side. */
 #define WILSON_Z 1.959963984540054
+/* For sqrt(95 %): two intervals that both hold their rates with 95 %. */
+#define WILSON_Z_OF_TWO 2.236477
 
 /*
  * Wilson, "Probable inference, the law of succession, and statistical inference", 1927: the p of
@@ -99,9 +101,9 @@ uint64_t xbloom_keys_at_rate(const struct xbloom_geometry *g, double rate)
  * (hits/n - p)^2 = z^2 p (1-p) / n. The lower one comes from their product, hits^2 / (n (n+z^2)),
  * since the difference cancels where hits are few. Worked: 10 of 1,000 gives 0.005441, 0.018309.
  */
-void xbloom_wilson(uint64_t hits, uint64_t n, double *low, double *high)
+static void wilson(double z, uint64_t hits, uint64_t n, double *low, double *high)
 {
-	double z2 = WILSON_Z * WILSON_Z;
+	double z2 = z * z;
 	double p = (double)hits / (double)n;
 	double upper;
 
@@ -110,12 +112,22 @@ void xbloom_wilson(uint64_t hits, uint64_t n, double *low, double *high)
 	if (!n)
 		return;
 	upper = (p + z2 / 2 / (double)n +
-		 WILSON_Z * sqrt(p * (1 - p) / (double)n + z2 / 4 / (double)n / (double)n)) /
+		 z * sqrt(p * (1 - p) / (double)n + z2 / 4 / (double)n / (double)n)) /
 		(1 + z2 / (double)n);
 	*low = p * p / (1 + z2 / (double)n) / upper;
 	/* Of n in n it is exactly 1, which the rounding of the above would miss by a hair. */
 	if (hits < n && upper < 1)
 		*high = upper;
+}
+
+void xbloom_wilson(uint64_t hits, uint64_t n, double *low, double *high)
+{
+	wilson(WILSON_Z, hits, n, low, high);
+}
+
+void xbloom_wilson_of_two(uint64_t hits, uint64_t n, double *low, double *high)
+{
+	wilson(WILSON_Z_OF_TWO, hits, n, low, high);
 }
 
 /* Steps in which the path to `inserted` is walked: the rate changes by little in each. */

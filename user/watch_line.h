@@ -14,6 +14,7 @@
 /* False positives of distinct absent keys, and whether they contradict the prediction. */
 struct watch_rate {
 	uint64_t keys;
+	uint64_t keys6; /* of them, IPv6 ones */
 	uint64_t false_positives;
 	enum xbloom_judgement judgement;
 };

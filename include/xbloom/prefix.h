@@ -9,6 +9,16 @@
  *   exempt   an address and a mask, to compare with.
  *
  * "Raw" means as the bytes stand in memory and on the wire.
+ *
+ * Why not one line for all lengths, a block that a short prefix chooses and into which all keys under
+ * it go? Because addresses are not spread evenly, and such a block is as full as its prefix is popular.
+ * Take 100,000 keys in 10,000 /32s, of which number r holds a share as 1/r: the first has 10,200 of
+ * them, and 60 % of all keys are in blocks that hold more than the 51 which they are made for at 10 bits
+ * a key. With 100 a block of 512 bits is wrong at 16 %, with 300 at 93 %. To choose the block by that and
+ * by something longer, is to look at several lines, which is what is done here: at most three more, none
+ * of which waits for another, in blocks that are evenly full, at a rate that can be predicted whatever
+ * the list is. And for IPv4 no filter is as good as 2 MiB of exact bits: at 1 % the same memory holds
+ * 1,660,000 keys, and one /8 alone is 65,536 /24s.
  */
 #ifndef XBLOOM_PREFIX_H
 #define XBLOOM_PREFIX_H
