@@ -132,6 +132,7 @@ TEST_LIBS := -lcmocka
 # What is tested of the tool itself.
 $(B)/tests/unit/test_rates: $(B)/user/rates.o
 $(B)/san/tests/unit/test_rates: $(B)/san/user/rates.o
+$(B)/tests/bench/addresses: tests/bench/addresses.c tests/bench/bench.bpf.h
 $(B)/tests/%: tests/%.c $(B)/libxbloom.a Makefile | $(TEST_SKEL)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -157,7 +158,8 @@ $(B)/san/tools/readlist: tests/tools/readlist.c $(B)/san/libxbloom.a Makefile
 
 .PHONY: tests
 tests: all $(B)/san/xdp-bloom $(TESTS_C:%=$(B)/tests/%) $(TESTS_C:%=$(B)/san/tests/%) \
-	$(TOOLS:%=$(B)/tools/%) $(B)/san/tools/readlist $(B)/tests/bench/bench $(B)/gen/netns/pass.skel.h
+	$(TOOLS:%=$(B)/tools/%) $(B)/san/tools/readlist $(addprefix $(B)/tests/bench/, bench addresses billion) \
+	$(B)/gen/netns/pass.skel.h
 
 # ---- what people call ----
 
@@ -165,7 +167,8 @@ CHECK_ENV = XDP_BLOOM=$(CURDIR)/$(B)/xdp-bloom XDP_BLOOM_SAN=$(CURDIR)/$(B)/san/
 	BUILD=$(CURDIR)/$(B) CMOCKA_MESSAGE_OUTPUT=TAP
 
 # Each needs packages before make can even look at what is to be built, hence the second make.
-.PHONY: check demo bench
+BENCHES := all $(addprefix $(B)/tests/bench/, bench addresses billion)
+.PHONY: check demo bench bench-load bench-billion
 check:
 	$(Q)scripts/deps.sh check
 	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 tests
@@ -182,8 +185,20 @@ demo:
 
 bench:
 	$(Q)scripts/deps.sh bench
-	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 $(B)/tests/bench/bench
+	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 $(BENCHES)
 	$(Q)$(B)/tests/bench/bench $(BENCH_ARGS)
+	@echo
+	$(Q)python3 tests/bench/load.py $(LOAD_ARGS)
+
+bench-load:
+	$(Q)scripts/deps.sh bench
+	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 $(BENCHES)
+	$(Q)python3 tests/bench/load.py $(LOAD_ARGS)
+
+bench-billion:
+	$(Q)scripts/deps.sh bench
+	$(Q)$(MAKE) $(if $(filter 1,$(V)),,-s) --no-print-directory -j2 $(BENCHES)
+	$(Q)bash tests/bench/billion.sh $(BILLION_ITEMS)
 
 # The vectors are committed; this writes them anew from their definition.
 .PHONY: golden
@@ -221,7 +236,10 @@ clean:
 help:
 	@echo 'make demo     see it work: installs what is missing, builds, runs, leaves nothing behind'
 	@echo 'make check    run the tests (installs what is missing); V=1 shows each'
-	@echo 'make bench    nanoseconds per packet beside other kernel structures, in one run'
+	@echo 'make bench    nanoseconds per packet beside other kernel structures, and the loading of'
+	@echo '              10,000,000 addresses beside ipset and nft (bench-load: this alone);'
+	@echo '              BENCH_ARGS="--rounds N", LOAD_ARGS="--items N --rounds N"'
+	@echo 'make bench-billion  a filter of 1,000,000,000 keys (BILLION_ITEMS=N)'
 	@echo 'make          build $(B)/xdp-bloom and $(B)/xdp_bloom.bpf.o; needs no root'
 	@echo 'make install  to PREFIX ($(PREFIX)), DESTDIR is respected; make uninstall'
 	@echo 'make tests    build the tests without running them'

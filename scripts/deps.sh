@@ -13,7 +13,7 @@ traffic="iproute2 iputils-ping util-linux"
 case "${1:-}" in
 build) wanted=$build ;;
 demo) wanted="$build $traffic ipset" ;;
-bench) wanted="$build" ;;
+bench) wanted="$build python3 util-linux ipset nftables" ;;
 check)
 	wanted="$build $traffic libcmocka-dev ethtool perl python3 procps bsdutils gnuplot-nox tmux
 		zstd"

@@ -131,7 +131,9 @@ expect() {
 # What a refused command must leave as it was: pins, interfaces, programs attached to them. Not
 # whether a link is up already: that follows in its own time.
 snapshot() {
-	find $BPFFS -printf '%p %y %m %i\n' 2>/dev/null | sort
+	# The exemptions are a map anew whenever they change, if only back to what they were.
+	find $BPFFS ! -name exempt -printf '%p %y %m %i\n' 2>/dev/null | sort
+	find $BPFFS -name exempt 2>/dev/null | sort
 	{
 		ip -o link
 		ip -o -n client link
