@@ -88,6 +88,7 @@ sweep() {
 	is "$wrong" "" "$what, killed at each of $((step - 1)) steps"
 	is "$status" 0 "$what: not killed, it succeeds" || diag "$(<$T/kill.err)"
 	ok "$what: there was something to kill" test $step -gt 3
+	step_last=$((step - 1))
 	said=$($check)
 	is "$said" "" "$what: and then all is well, too"
 	is "$(processes)" "" "$what: no process is left"
@@ -205,6 +206,83 @@ check_add() {
 }
 
 sweep "add" true check_add "$XDP_BLOOM" add f 192.0.2.78
+
+# ---- rebuild ----
+
+LATER=203.0.113.9
+(cat $T/keys && echo $LATER && echo 203.0.113.128/25 && echo 203.0.112.0/24) >$T/longer
+
+# Sizes that no other filter on the machine has.
+make_rebuildable() {
+	xb create f --items 4999 --fp 1e-9 && xb add f --from $T/keys && xb attach f s0
+}
+xb destroy f >/dev/null
+make_rebuildable >/dev/null || cannot "cannot make a filter"
+OLD_BLOCKS=$(field f blocks)
+expect 0 "rebuild" xb rebuild f --from $T/longer --items 4987 --fp 1e-9
+NEW_BLOCKS=$(field f blocks)
+[ "$OLD_BLOCKS" != "$NEW_BLOCKS" ] || cannot "the two generations have the same size"
+
+one_generation_has_maps() { # BLOCKS OF-THE-OTHER
+	wait_until 5 filter_maps_come_to "$1" 1 || echo "$(filter_maps "$1") maps of its own"
+	wait_until 5 filter_maps_come_to "$2" 0 || echo "$(filter_maps "$2") maps of the other"
+}
+
+# In its first generation, with its lock free, and nothing but its own maps there.
+first_generation() {
+	[ "$(field f generation)" = 1 ] && [ "$(entries)" = "f " ] && return
+	xb destroy f 2>/dev/null
+	make_rebuildable
+}
+
+# The one or the other, whole: to packets, from the first one on, and to whoever asks.
+check_rebuild() {
+	local later=old
+
+	udp_stopped $LISTED || echo "a listed source passes"
+	udp_passes $UNLISTED || echo "an unlisted source is dropped"
+	udp_passes $LATER || later=new
+	must xb show f
+	[ "$(entries)" = "f " ] || echo "left: $(entries)"
+	if [ $later = new ]; then
+		must xb test f --from $T/longer
+		[ "$(field f generation)" = 2 ] || echo "new to packets, and old to show"
+		one_generation_has_maps "$NEW_BLOCKS" "$OLD_BLOCKS"
+	else
+		must xb test f --from $T/keys
+		[ "$(xb test f $LATER)" = "absent $LATER" ] || echo "old to packets, and new to test"
+		one_generation_has_maps "$OLD_BLOCKS" "$NEW_BLOCKS"
+	fi
+	still_usable
+	udp_stopped $LISTED || echo "a listed source passes"
+	[ "$later" = old ] || udp_stopped $LATER || echo "a source of the new list passes"
+}
+
+sweep "rebuild" first_generation check_rebuild "$XDP_BLOOM" rebuild f --from $T/longer --items 4987 --fp 1e-9
+ok "at 20 steps at least" test $step_last -ge 20
+
+# Who comes next does not look at it, but makes it anew.
+check_rebuild_then_rebuild() {
+	udp_stopped $LISTED || echo "a listed source passes"
+	must timeout 5 "$XDP_BLOOM" rebuild f --from $T/longer --items 4987 --fp 1e-9
+	[ "$(entries)" = "f " ] || echo "left: $(entries)"
+	must xb test f --from $T/longer
+	udp_stopped $LATER || echo "a source of the new list passes"
+	one_generation_has_maps "$NEW_BLOCKS" "$OLD_BLOCKS"
+}
+sweep "rebuild, then rebuild" first_generation check_rebuild_then_rebuild \
+	"$XDP_BLOOM" rebuild f --from $T/longer --items 4987 --fp 1e-9
+
+check_rebuild_then_destroy() {
+	destroy_copes
+	wait_until 5 filter_maps_come_to "$OLD_BLOCKS" 0 || echo "maps of the old one are left"
+	wait_until 5 filter_maps_come_to "$NEW_BLOCKS" 0 || echo "maps of the new one are left"
+}
+sweep "rebuild, then destroy" first_generation check_rebuild_then_destroy \
+	"$XDP_BLOOM" rebuild f --from $T/longer --items 4987 --fp 1e-9
+
+xb destroy f >/dev/null 2>&1
+make_attached >/dev/null || cannot "cannot make a filter"
 
 # ---- attach and detach ----
 

@@ -192,6 +192,16 @@ counter() {
 	field "$1" "counters.$2.packets"
 }
 
+# How many maps of bits with so many blocks there are on this machine. Other tests may run beside this
+# one, so take a number of blocks that is nobody else's. The kernel frees maps in its own time.
+filter_maps() { # BLOCKS
+	bpftool map show -j | "$PYTHON" -c '
+import json, sys
+print(sum(m.get("name") == "xbloom_filter" and m["max_entries"] == int(sys.argv[1])
+          for m in json.load(sys.stdin)))' "$1"
+}
+filter_maps_come_to() { [ "$(filter_maps "$1")" = "$2" ]; } # BLOCKS COUNT
+
 # ---- what gets through ----
 
 # arrivals LIST [udp-send OPTION...]: send a datagram from each source of a file (or from the one
