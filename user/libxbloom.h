@@ -319,8 +319,9 @@ struct xbloom_keys;
 
 struct xbloom_keys_options {
 	uint32_t fields;
-	struct xbloom_hash_key key;		  /* the secret of the filter that they are for */
-	const struct xbloom_hash_key *source_key; /* see struct xbloom_source; NULL: not wanted */
+	struct xbloom_hash_key key; /* the secret of the filter that they are for */
+	const struct xbloom_hash_key
+		*source_key; /* copied; see struct xbloom_source; NULL: not wanted */
 	bool words;	     /* keep the keys themselves: for an exact map, and for adding */
 	uint64_t max_keys;   /* a reader may hold; 0: no limit */
 	uint64_t expand_max; /* 0: XBLOOM_EXPAND_MAX */
