@@ -65,6 +65,8 @@ double xbloom_distinct(const struct xbloom_geometry *g, uint64_t inserted);
 
 /* The rate of n looks, each wrong at `rate` and independent: 1-(1-p)^n. 1 % and 3: 2.97 %. */
 double xbloom_rate_of_asks(double rate, unsigned int n);
+/* The other way: the rate of each that makes this one of all. 2.97 % and 3: 1 %. */
+double xbloom_rate_of_one(double rate, unsigned int n);
 
 /* What is asked for. Zero means: not given. */
 struct xbloom_size_request {
