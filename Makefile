@@ -38,10 +38,10 @@ BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -Wall -Wextra -Wshadow $(WERROR) -Iincl
 	$(BPF_ARCH_INCLUDE)
 
 # Asked only by what needs them, so that `make check` can start on a machine without pkg-config.
-PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags libbpf json-c zlib libzstd yajl))$(PKG_CFLAGS)
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags libbpf json-c zlib libzstd yajl libmnl))$(PKG_CFLAGS)
 # ncurses, for the tool alone.
 TOOL_LIBS = $(eval TOOL_LIBS := $(shell $(PKG_CONFIG) --libs ncursesw))$(TOOL_LIBS)
-LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c zlib libzstd yajl) -lm \
+LIBS = $(eval LIBS := $(shell $(PKG_CONFIG) --libs libbpf json-c zlib libzstd yajl libmnl) -lm \
 	-pthread)$(LIBS)
 
 # Which headers an object includes, the compiler writes beside it.
@@ -50,7 +50,7 @@ BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c input.c format.c \
 	format_lines.c format_csv.c format_nft.c format_json.c hashes.c prefixes.c keys.c \
-	state.c prog.c rules.c fill.c insert.c late.c rebuild.c ask.c gauge.c stats.c filter.c \
+	state.c prog.c rules.c machine.c exempt.c special.c fill.c insert.c late.c rebuild.c ask.c gauge.c stats.c filter.c \
 	probe.c truth.c measure.c \
 	distinct.c judge.c samples.c attach.c)
 # What is not the library is the tool.

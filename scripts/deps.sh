@@ -7,7 +7,7 @@
 set -eu
 
 build="gcc libc6-dev make pkg-config clang llvm bpftool libbpf-dev libjson-c-dev libncurses-dev
-	linux-libc-dev zlib1g-dev libzstd-dev libyajl-dev"
+	linux-libc-dev zlib1g-dev libzstd-dev libyajl-dev libmnl-dev"
 traffic="iproute2 iputils-ping util-linux"
 
 case "${1:-}" in

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "exemptions.h"
 #include "lists.h"
 #include "rates.h"
 
@@ -87,7 +88,8 @@ static void warn_when_crossed(const struct xbloom *f, const char *before, uint64
  * the keys are kept, as the filter may have another secret by then.
  */
 static int read_keys(const struct request *r, struct xbloom_keys **keys, uint32_t *fields,
-		     struct xbloom_list_stats *stats, struct xbloom_error *err)
+		     struct xbloom_special **special, struct xbloom_list_stats *stats,
+		     struct xbloom_error *err)
 {
 	struct xbloom_keys_options wanted = { .words = true, .expand_max = r->lists.expand_max };
 	const struct xbloom_params *p;
@@ -103,15 +105,25 @@ static int read_keys(const struct request *r, struct xbloom_keys **keys, uint32_
 	wanted.n_plens6 = p->n_plens6 <= XBLOOM_PLENS6_MAX ? p->n_plens6 : 0;
 	for (i = 0; i < wanted.n_plens6; i++)
 		wanted.plens6[i] = p->plens6[i].plen;
+	if (p->policy == XBLOOM_POLICY_BLOCK)
+		ret = xbloom_special_open(p->fields, special, err);
 	xbloom_close(f);
+	if (ret)
+		return ret;
+	if (*special) {
+		wanted.seen = xbloom_special_seen;
+		wanted.seen_ctx = *special;
+	}
 	wanted.max_keys = xbloom_keys_that_fit(true);
 	ret = xbloom_keys_open(&wanted, keys, err);
 	if (!ret)
 		ret = read_lists(&r->lists, wanted.fields, *keys, stats, err);
 	if (!ret && !list_entries(stats))
 		ret = no_key(&r->lists, err);
-	if (!ret)
+	if (!ret) {
+		warn_of_special(*special);
 		ret = xbloom_keys_settle(*keys, cli_options(), err);
+	}
 	return ret;
 }
 
@@ -183,6 +195,7 @@ static int put_in(struct xbloom *f, struct xbloom_keys *keys, bool strict, uint6
 static int add(const struct request *r)
 {
 	struct xbloom_list_stats stats = { 0 };
+	struct xbloom_special *special = NULL;
 	struct xbloom_keys *keys = NULL;
 	struct xbloom_error err = { "" };
 	struct xbloom *f = NULL;
@@ -191,7 +204,7 @@ static int add(const struct request *r)
 	uint32_t fields;
 	int ret;
 
-	ret = read_keys(r, &keys, &fields, &stats, &err);
+	ret = read_keys(r, &keys, &fields, &special, &stats, &err);
 	if (!ret)
 		ret = open_for(r, keys, fields, &f, &err);
 	if (!ret) {
@@ -210,6 +223,7 @@ static int add(const struct request *r)
 		print_added(f, xbloom_keys_distinct(keys), changed);
 	}
 out:
+	xbloom_special_close(special);
 	xbloom_keys_close(keys);
 	xbloom_close(f);
 	return ret ? fail_err(&err) : EXIT_DONE;

@@ -7,15 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "exemptions.h"
 
-enum { OPT_MODE = OPT_FIRST, OPT_TRY, OPT_CONFIRM_TRY, OPT_FORCE };
+enum { OPT_MODE = OPT_FIRST, OPT_TRY, OPT_CONFIRM_TRY, OPT_FORCE, OPT_NO_GUARD };
 
 static const struct option options[] = {
 	{ "mode", required_argument, NULL, OPT_MODE },
 	{ "try", required_argument, NULL, OPT_TRY },
 	{ "confirm-try", no_argument, NULL, OPT_CONFIRM_TRY },
 	{ "force", no_argument, NULL, OPT_FORCE },
+	{ "no-guard", no_argument, NULL, OPT_NO_GUARD },
 	COMMON_OPTIONS,
 };
 
@@ -124,15 +125,50 @@ static int print_attached(struct xbloom *f, const struct xbloom_attach_options *
 	return 0;
 }
 
+/* Before it is attached, so that it never drops what the machine lives by. */
+static int put_on_guard(struct xbloom *f, const char *const *devices, size_t n,
+			struct xbloom_error *err)
+{
+	struct xbloom_rules rules;
+	size_t user, guard;
+	int ret;
+
+	xbloom_rules(f, &rules);
+	if (!xbloom_meta(f)->guard || rules.policy != XBLOOM_POLICY_BLOCK ||
+	    !(rules.fields & XBLOOM_FIELDS_ADDR))
+		return 0;
+	ret = guard_devices(f, devices, n, err);
+	if (!ret)
+		ret = count_exemptions(f, &user, &guard, err);
+	if (!ret && guard)
+		say("%zu address%s that this machine lives by %s exempt (show %s --exempt)", guard,
+		    guard == 1 ? "" : "es", guard == 1 ? "is" : "are", xbloom_meta(f)->name);
+	return ret;
+}
+
+/* It is not to be: what devices it has needs no more. The first error is the one to tell. */
+static void take_off_guard(struct xbloom *f)
+{
+	struct xbloom_error ignored;
+
+	if (xbloom_meta(f)->guard)
+		guard_devices(f, NULL, 0, &ignored);
+}
+
 static int attach(const char *name, const char *const *devices, size_t n,
-		  const struct xbloom_attach_options *opts, bool json)
+		  const struct xbloom_attach_options *opts, bool guard, bool json)
 {
 	struct xbloom_error err = { "" };
 	struct xbloom *f = NULL;
 	int ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), &f, &err);
 
-	if (!ret)
+	if (!ret && guard)
+		ret = put_on_guard(f, devices, n, &err);
+	if (!ret) {
 		ret = xbloom_attach(f, devices, n, opts, &err);
+		if (ret && guard)
+			take_off_guard(f);
+	}
 	if (!ret)
 		ret = print_attached(f, opts, json, &err);
 	xbloom_close(f);
@@ -184,7 +220,7 @@ static int confirm(const char *name, char *const *devices, size_t n, bool json)
 static int run(int argc, char **argv)
 {
 	struct xbloom_attach_options opts = { .notice = say_notice };
-	bool json = false, good = true, confirming = false;
+	bool json = false, good = true, confirming = false, guard = true;
 	const char *name;
 	int c;
 
@@ -201,6 +237,9 @@ static int run(int argc, char **argv)
 			break;
 		case OPT_FORCE:
 			opts.force = true;
+			break;
+		case OPT_NO_GUARD:
+			guard = false;
 			break;
 		case OPT_JSON:
 			json = true;
@@ -226,7 +265,7 @@ static int run(int argc, char **argv)
 		return fail("attach needs a filter and a device (xdp-bloom attach --help)");
 	name = argv[optind++];
 	return attach(name, (const char *const *)argv + optind, (size_t)(argc - optind), &opts,
-		      json);
+		      guard, json);
 }
 
 const struct verb verb_attach = {
@@ -234,6 +273,7 @@ const struct verb verb_attach = {
 	.summary = "put a filter on devices",
 	.help = "usage: xdp-bloom attach NAME DEV... [--mode auto|native|generic] [--try TIME] "
 		"[--force]\n"
+		"                        [--no-guard]\n"
 		"       xdp-bloom attach [NAME] DEV... --confirm-try\n"
 		"\n"
 		"Attaches to all devices or to none. An entry program that was loaded with\n"
@@ -245,6 +285,10 @@ const struct verb verb_attach = {
 		"gone\n"
 		"  --confirm-try  keep what is on trial on DEV\n"
 		"  --force        replace another XDP program that is there\n"
+		"  --no-guard     do not exempt DEV's own addresses, its gateways and the "
+		"resolvers,"
+		" which\n"
+		"                 a block filter otherwise never drops\n"
 		"  --json         one JSON object\n",
 	.run = run,
 };

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "exemptions.h"
 #include "lists.h"
 
 enum {
@@ -22,6 +23,8 @@ enum {
 	OPT_ALARM,
 	OPT_CONFIRM,
 	OPT_CONFIRM_MAX,
+	OPT_EXEMPT,
+	OPT_NO_GUARD,
 };
 
 static const struct option options[] = {
@@ -39,6 +42,8 @@ static const struct option options[] = {
 	{ "alarm", required_argument, NULL, OPT_ALARM },
 	{ "confirm", no_argument, NULL, OPT_CONFIRM },
 	{ "confirm-max", required_argument, NULL, OPT_CONFIRM_MAX },
+	{ "exempt", required_argument, NULL, OPT_EXEMPT },
+	{ "no-guard", no_argument, NULL, OPT_NO_GUARD },
 	COMMON_OPTIONS,
 };
 
@@ -50,6 +55,8 @@ struct request {
 	const char *unkeyed;
 	unsigned int alarm;   /* percent; 0: the usual one */
 	uint64_t confirm_max; /* bytes; 0: no limit */
+	const char *exempt;   /* a list */
+	bool no_guard;
 	bool json;
 };
 
@@ -91,6 +98,12 @@ static bool parse_option(int c, struct request *r)
 		return true;
 	case OPT_CONFIRM_MAX:
 		return parse_count("--confirm-max", optarg, COUNT_MAX, &r->confirm_max);
+	case OPT_EXEMPT:
+		r->exempt = optarg;
+		return true;
+	case OPT_NO_GUARD:
+		r->no_guard = true;
+		return true;
 	case OPT_JSON:
 		r->json = true;
 		return true;
@@ -127,6 +140,7 @@ static int parse(int argc, char **argv, struct request *r)
 	if (r->confirm_max && !r->rules.confirm)
 		return fail("--confirm-max limits the memory of --confirm, which was not given");
 	r->rules.unkeyed_drop = xbloom_unkeyed_default(r->rules.policy);
+	r->rules.guard = !r->no_guard;
 	if (r->unkeyed && !parse_unkeyed(r->unkeyed, &r->rules.unkeyed_drop))
 		return EXIT_FAILED;
 	return EXIT_DONE;
@@ -204,6 +218,8 @@ static int open_keys(const struct request *r, struct xbloom_hash_key *key,
 
 	if (!ret)
 		ret = xbloom_hash_key_random(&source_key, err);
+	if (!ret && r->rules.policy == XBLOOM_POLICY_BLOCK)
+		ret = xbloom_special_open(r->rules.fields, &reading->special, err);
 	if (!ret) {
 		const struct xbloom_keys_options wanted = {
 			.fields = r->rules.fields,
@@ -212,6 +228,8 @@ static int open_keys(const struct request *r, struct xbloom_hash_key *key,
 			.words = r->rules.confirm,
 			.max_keys = reading->stream ? 0 : xbloom_keys_that_fit(r->rules.confirm),
 			.expand_max = r->lists.expand_max,
+			.seen = reading->special ? xbloom_special_seen : NULL,
+			.seen_ctx = reading->special,
 		};
 
 		ret = xbloom_keys_open(&wanted, &reading->keys, err);
@@ -234,6 +252,7 @@ static int print_result(struct xbloom *f, const struct list_reading *reading, bo
 	if (!o)
 		return -EIO;
 	list_summary_json(o, &reading->stats, reading->keys);
+	json_add(o, "covers", special_json(reading->special));
 	print_json(o);
 	return 0;
 }
@@ -246,6 +265,7 @@ static int create(struct request *r)
 		.stream = r->lists.n_files && r->size.items >= LIST_STREAM_ITEMS,
 	};
 	const struct xbloom_filling filling = list_filling(&reading);
+	struct xbloom_exemption *exempt = NULL;
 	struct xbloom_error err = { "" };
 	struct xbloom_hash_key key;
 	struct xbloom_size size;
@@ -253,6 +273,9 @@ static int create(struct request *r)
 	int ret;
 
 	ret = xbloom_available(r->name, &err);
+	if (!ret && r->exempt)
+		ret = xbloom_exempt_read(r->exempt, &exempt, &r->rules.n_exempt, &err);
+	r->rules.exempt = exempt;
 	/* What does not fit as announced, need not be read. */
 	if (!ret && r->size.items)
 		ret = plan_items(r, &size, &err);
@@ -277,6 +300,8 @@ static int create(struct request *r)
 	else
 		ret = print_result(f, &reading, r->json, &err);
 	xbloom_keys_close(reading.keys);
+	xbloom_special_close(reading.special);
+	free(exempt);
 	xbloom_close(f);
 	release_signals();
 	return ret ? fail_err(&err) : EXIT_DONE;
@@ -308,10 +333,26 @@ const struct verb verb_create = {
 		"                        [--policy block|allow] [--confirm [--confirm-max SIZE]]\n"
 		"                        [--shadow] [--unkeyed REASON=VERDICT,...] [--alarm "
 		"PERCENT]\n"
+		"                        [--exempt FILE] [--no-guard] [--format F] [--column C]\n"
+		"                        [--strict] [--force] [--expand-max N]\n"
 		"\n"
-		"  --from FILE       a list, one key a line; '-' is standard input; the filter is "
-		"sized\n"
-		"                    for the distinct keys in it\n"
+		"  --from FILE       a list; '-' is standard input; gzip and zstd are unpacked; "
+		"the "
+		"filter is\n"
+		"                    sized for the distinct keys in it\n"
+		"  --format F        plain (keys, prefixes, ranges; FireHOL, Spamhaus DROP), "
+		"ipset, "
+		"nft,\n"
+		"                    nft-json, spamhaus-json, crowdsec, csv, raw4, raw6; by "
+		"default "
+		"told by\n"
+		"                    its content\n"
+		"  --column C        of CSV: a number from 1, or a name\n"
+		"  --strict          refuse a list in which anything would be passed over\n"
+		"  --force           take 0.0.0.0/0 and ::/0\n"
+		"  --expand-max N    keys that IPv6 prefixes may come to: 16M\n"
+		"  --exempt FILE     never drop what is in this list of addresses and prefixes\n"
+		"  --no-guard        attach does not exempt what the machine itself lives by\n"
 		"  --items N         size it for N keys (with --from: at least as many as are in "
 		"it)\n"
 		"  --fp P            the rate of absent keys called maybe: 0.01 (the default) or "

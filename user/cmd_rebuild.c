@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exemptions.h"
 #include "lists.h"
 
 enum { OPT_ITEMS = OPT_FIRST, OPT_FP, OPT_BITS };
@@ -148,6 +149,8 @@ static int open_keys(struct rebuilding *b, struct xbloom_hash_key *key, struct x
 
 	if (!ret && !m->source.entries)
 		ret = xbloom_hash_key_random(&source_key, err);
+	if (!ret && m->params.policy == XBLOOM_POLICY_BLOCK)
+		ret = xbloom_special_open(m->params.fields, &b->reading.special, err);
 	if (!ret) {
 		const struct xbloom_keys_options wanted = {
 			.fields = m->params.fields,
@@ -156,6 +159,8 @@ static int open_keys(struct rebuilding *b, struct xbloom_hash_key *key, struct x
 			.words = confirm,
 			.max_keys = b->reading.stream ? 0 : xbloom_keys_that_fit(confirm),
 			.expand_max = b->r->lists.expand_max,
+			.seen = b->reading.special ? xbloom_special_seen : NULL,
+			.seen_ctx = b->reading.special,
 		};
 
 		ret = xbloom_keys_open(&wanted, &b->reading.keys, err);
@@ -213,6 +218,7 @@ static int print_rebuilt(struct xbloom *f, const struct rebuilding *b, bool unch
 		if (!o)
 			return -EIO;
 		list_summary_json(o, &b->reading.stats, b->reading.keys);
+		json_add(o, "covers", special_json(b->reading.special));
 		json_add(o, "unchanged", json_object_new_boolean(unchanged));
 		print_json(o);
 		return 0;
@@ -264,6 +270,7 @@ static int rebuild(const struct request *r)
 	else
 		ret = print_rebuilt(f, &b, unchanged, &err);
 	xbloom_keys_close(b.reading.keys);
+	xbloom_special_close(b.reading.special);
 	xbloom_close(f);
 	release_signals();
 	return ret ? fail_err(&err) : EXIT_DONE;

@@ -3,11 +3,20 @@
  * xdp-bloom set: change how a filter treats packets, from one packet to the next, what it samples,
  * and when it alarms. The bits and the counters stay.
  */
+#include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "exemptions.h"
 
-enum { OPT_SHADOW = OPT_FIRST, OPT_POLICY, OPT_UNKEYED, OPT_ALARM, OPT_SAMPLE };
+enum {
+	OPT_SHADOW = OPT_FIRST,
+	OPT_POLICY,
+	OPT_UNKEYED,
+	OPT_ALARM,
+	OPT_SAMPLE,
+	OPT_EXEMPT,
+	OPT_GUARD,
+};
 
 static const struct option options[] = {
 	{ "shadow", required_argument, NULL, OPT_SHADOW },
@@ -15,6 +24,8 @@ static const struct option options[] = {
 	{ "unkeyed", required_argument, NULL, OPT_UNKEYED },
 	{ "alarm", required_argument, NULL, OPT_ALARM },
 	{ "sample", required_argument, NULL, OPT_SAMPLE },
+	{ "exempt", required_argument, NULL, OPT_EXEMPT },
+	{ "guard", required_argument, NULL, OPT_GUARD },
 	COMMON_OPTIONS,
 };
 
@@ -26,6 +37,8 @@ struct request {
 	unsigned int alarm; /* percent; 0: leave it */
 	bool set_sample;
 	uint32_t sample;
+	const char *exempt; /* a list, or "off"; NULL: leave them */
+	int guard;	    /* -1: leave it */
 };
 
 /* Whether something is to change that the program in the kernel knows. */
@@ -34,14 +47,14 @@ static bool changes_rules(const struct request *r)
 	return r->shadow >= 0 || r->set_policy || r->unkeyed || r->set_sample;
 }
 
-static bool parse_shadow(const char *text, int *shadow)
+static bool parse_switch(const char *what, const char *text, int *on)
 {
 	if (!strcmp(text, "on"))
-		*shadow = 1;
+		*on = 1;
 	else if (!strcmp(text, "off"))
-		*shadow = 0;
+		*on = 0;
 	else {
-		fail("--shadow is on or off, not '%s'", text);
+		fail("%s is on or off, not '%s'", what, text);
 		return false;
 	}
 	return true;
@@ -78,24 +91,62 @@ static void print_settings(const struct xbloom *f)
 	printf(", unkeyed packets %s\n", unkeyed_text(rules.unkeyed_drop, unkeyed));
 }
 
+/* The list is read before the filter is opened: it may come from a pipe. */
+struct exemptions {
+	struct xbloom_exemption *v;
+	size_t n;
+};
+
+static int read_exempt(const struct request *r, struct exemptions *e, struct xbloom_error *err)
+{
+	if (!r->exempt || !strcmp(r->exempt, "off"))
+		return 0;
+	return xbloom_exempt_read(r->exempt, &e->v, &e->n, err);
+}
+
+static int set_exempt(struct xbloom *f, const struct request *r, const struct exemptions *e,
+		      struct xbloom_error *err)
+{
+	int ret = 0;
+
+	if (r->exempt)
+		ret = xbloom_exempt_replace(f, XBLOOM_EXEMPT_USER, e->v, e->n, err);
+	if (!ret && r->guard > 0)
+		ret = guard_devices(f, NULL, 0, err);
+	if (!ret && !r->guard)
+		ret = xbloom_guard(f, NULL, 0, err);
+	if (!ret && r->guard >= 0)
+		ret = xbloom_set_guard(f, r->guard, err);
+	return ret;
+}
+
 static int set(const char *name, const struct request *r, bool json)
 {
+	struct exemptions exempt = { 0 };
 	struct xbloom_error err = { "" };
 	struct json_object *o = NULL;
 	struct xbloom_rules rules;
 	struct xbloom *f = NULL;
-	int ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), &f, &err);
+	int ret = read_exempt(r, &exempt, &err);
 
-	if (ret)
+	if (!ret)
+		ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), &f, &err);
+	if (ret) {
+		free(exempt.v);
 		return fail_err(&err);
+	}
 	xbloom_rules(f, &rules);
 	if (!change(r, &rules)) {
+		free(exempt.v);
 		xbloom_close(f);
 		return EXIT_FAILED;
 	}
 	/* First what can fail, so that it is all or nothing. */
 	if (changes_rules(r))
 		ret = xbloom_set_rules(f, &rules, &err);
+	if (!ret)
+		ret = set_exempt(f, r, &exempt, &err);
+	free(exempt.v);
 	if (!ret && r->alarm)
 		ret = xbloom_set_alarm(f, r->alarm, &err);
 	if (!ret && json) {
@@ -114,14 +165,14 @@ static int set(const char *name, const struct request *r, bool json)
 
 static int run(int argc, char **argv)
 {
-	struct request r = { .shadow = -1 };
+	struct request r = { .shadow = -1, .guard = -1 };
 	bool json = false, good = true;
 	int c;
 
 	while (good && (c = next_option(&verb_set, argc, argv, options)) != -1) {
 		switch (c) {
 		case OPT_SHADOW:
-			good = parse_shadow(optarg, &r.shadow);
+			good = parse_switch("--shadow", optarg, &r.shadow);
 			break;
 		case OPT_POLICY:
 			good = parse_policy(optarg, &r.policy);
@@ -137,6 +188,12 @@ static int run(int argc, char **argv)
 			good = parse_sample(optarg, &r.sample);
 			r.set_sample = true;
 			break;
+		case OPT_EXEMPT:
+			r.exempt = optarg;
+			break;
+		case OPT_GUARD:
+			good = parse_switch("--guard", optarg, &r.guard);
+			break;
 		case OPT_JSON:
 			json = true;
 			break;
@@ -148,9 +205,9 @@ static int run(int argc, char **argv)
 		return EXIT_FAILED;
 	if (argc - optind != 1)
 		return fail("set needs the name of one filter (xdp-bloom set --help)");
-	if (!changes_rules(&r) && !r.alarm)
-		return fail("set needs something to set: --shadow, --policy, --unkeyed, --alarm or "
-			    "--sample (xdp-bloom set --help)");
+	if (!changes_rules(&r) && !r.alarm && !r.exempt && r.guard < 0)
+		return fail("set needs something to set: --shadow, --policy, --unkeyed, --alarm, "
+			    "--sample, --exempt or --guard (xdp-bloom set --help)");
 	return set(argv[optind], &r, json);
 }
 
@@ -159,7 +216,7 @@ const struct verb verb_set = {
 	.summary = "change policy, shadow, alarm, sampling, what becomes of unkeyed packets",
 	.help = "usage: xdp-bloom set NAME [--shadow on|off] [--policy block|allow]\n"
 		"                     [--unkeyed REASON=VERDICT,...] [--alarm PERCENT]\n"
-		"                     [--sample 1/N|off]\n"
+		"                     [--sample 1/N|off] [--exempt FILE|off] [--guard on|off]\n"
 		"\n"
 		"  --shadow on     count what would be dropped, and let everything pass\n"
 		"  --policy P      block: drop what is maybe in the filter;\n"
@@ -169,6 +226,11 @@ const struct verb verb_set = {
 		"  --alarm PERCENT call the load high from this share of the capacity on: 1 to "
 		"100\n"
 		"  --sample 1/N    hand one in N of the packets asked to a ring buffer; off: none\n"
+		"  --exempt FILE   never drop what is in this list of addresses and prefixes; off: "
+		"end that\n"
+		"  --guard on      never drop the addresses of devices that it is attached to, "
+		"their\n"
+		"                  gateways and the resolvers, as they are now; off: end that\n"
 		"  --json          one JSON object\n",
 	.run = run,
 };

@@ -7,14 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "exemptions.h"
 #include "rates.h"
 
 /* So wide that a line of 80 columns has room for what stands beside the bar. */
 #define LOAD_CELLS 40
 #define HASH_NAME "siphash-1-3"
 
-static const struct option options[] = { COMMON_OPTIONS };
+enum { OPT_EXEMPT = OPT_FIRST };
+
+static const struct option options[] = {
+	{ "exempt", no_argument, NULL, OPT_EXEMPT },
+	COMMON_OPTIONS,
+};
 
 /* What there is to say of a filter beyond its record. */
 struct picture {
@@ -116,6 +121,7 @@ struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 	json_add(o, "exact_bytes", json_u64(p.exact_bytes));
 	json_add(o, "shadow", json_object_new_boolean(p.rules.shadow));
 	json_add(o, "unkeyed", unkeyed_json(p.rules.unkeyed_drop));
+	json_add(o, "guard", json_object_new_boolean(m->guard));
 	json_add(o, "generation", json_u64(m->generation));
 	json_add(o, "created", json_u64(m->created));
 	json_add(o, "capacity", json_u64(m->capacity));
@@ -289,6 +295,16 @@ static void print_samples(const struct picture *p)
 	       stats->samples_lost ? colour_off() : "");
 }
 
+static void print_exempt(const struct xbloom *f)
+{
+	struct xbloom_error ignored;
+	size_t user, guard;
+
+	if (!count_exemptions(f, &user, &guard, &ignored) && (user || guard))
+		printf("  exempt    %zu by --exempt, %zu by the guard (show %s --exempt)\n", user,
+		       guard, xbloom_meta(f)->name);
+}
+
 static int print_filter(struct xbloom *f, struct xbloom_error *err)
 {
 	char bytes[HUMAN_TEXT], blocks[HUMAN_TEXT], fields[XBLOOM_FIELDS_TEXT];
@@ -312,6 +328,7 @@ static int print_filter(struct xbloom *f, struct xbloom_error *err)
 	print_exact(&p);
 	print_traffic(&p);
 	print_samples(&p);
+	print_exempt(f);
 	printf("  unkeyed   %s\n", unkeyed_text(p.rules.unkeyed_drop, unkeyed));
 	print_devices(p.devices, p.n_devices);
 	print_counters(&p.stats);
@@ -320,6 +337,33 @@ static int print_filter(struct xbloom *f, struct xbloom_error *err)
 }
 
 /* ---- one and all ---- */
+
+/* show NAME --exempt */
+static int show_exempt(const char *name, bool json)
+{
+	struct json_object *o = NULL, *list = NULL;
+	struct xbloom_error err = { "" };
+	struct xbloom *f = NULL;
+	int ret = xbloom_open(name, 0, cli_options(), &f, &err);
+
+	if (ret)
+		return fail_err(&err);
+	if (!json) {
+		ret = print_exemptions(f, &err);
+	} else {
+		list = exemptions_json(f, &err);
+		ret = list ? 0 : -1;
+	}
+	if (!ret && json) {
+		o = json_object_new_object();
+		json_add(o, "name", json_object_new_string(name));
+		json_add(o, "guard", json_object_new_boolean(xbloom_meta(f)->guard));
+		json_add(o, "exempt", list);
+		print_json(o);
+	}
+	xbloom_close(f);
+	return ret ? fail_err(&err) : EXIT_DONE;
+}
 
 static int show_one(const char *name, bool json)
 {
@@ -436,17 +480,22 @@ static int show_all(bool json)
 
 static int run(int argc, char **argv)
 {
-	bool json = false;
+	bool json = false, exempt = false;
 	int c;
 
 	while ((c = next_option(&verb_show, argc, argv, options)) != -1) {
-		if (c != OPT_JSON)
+		if (c != OPT_JSON && c != OPT_EXEMPT)
 			return EXIT_FAILED;
-		json = true;
+		json |= c == OPT_JSON;
+		exempt |= c == OPT_EXEMPT;
 	}
 	if (argc - optind > 1)
 		return fail("show takes the name of one filter, or none for all (xdp-bloom show "
 			    "--help)");
+	if (exempt && optind == argc)
+		return fail("show --exempt needs the name of a filter (xdp-bloom show --help)");
+	if (exempt)
+		return show_exempt(argv[optind], json);
 	return optind < argc ? show_one(argv[optind], json) : show_all(json);
 }
 
@@ -454,6 +503,7 @@ const struct verb verb_show = {
 	.name = "show",
 	.summary = "size, load, error rate, devices and counters of filters",
 	.help = "usage: xdp-bloom show [NAME]\n"
+		"       xdp-bloom show NAME --exempt\n"
 		"\n"
 		"Without a name, a line for each filter; --json then gives {\"filters\": [...]}.\n"
 		"The bar of load ends at what the filter was sized for; '|' marks where it is "
@@ -461,6 +511,8 @@ const struct verb verb_show = {
 		"high.\n"
 		"On a terminal it has colours; NO_COLOR=1 or TERM=dumb in the environment: none.\n"
 		"\n"
-		"  --json  one JSON object\n",
+		"  --exempt  what this filter never drops, and why: exempt (set --exempt), own,\n"
+		"            gateway, resolver (the guard of attach)\n"
+		"  --json    one JSON object\n",
 	.run = run,
 };

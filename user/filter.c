@@ -308,8 +308,11 @@ static int build(struct xbloom *f, const struct xbloom_size *size, const struct 
 	int ret, *fd = f->fd;
 
 	ret = xbloom_build_generation(f, size, rules, key, filling, opts, err);
+	if (!ret)
+		ret = xbloom_exempt_at_birth(f, rules->exempt, rules->n_exempt, err);
 	if (ret)
 		return ret;
+	f->meta->guard = rules->guard;
 	fd[XBLOOM_PIN_STATS] = xbloom_make_array(BPF_MAP_TYPE_PERCPU_ARRAY, "xbloom_stats",
 						 sizeof(struct xbloom_stats), 1, 0, err);
 	if (fd[XBLOOM_PIN_STATS] < 0)
@@ -676,6 +679,8 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	    !map_is(f->fd[XBLOOM_PIN_NETS4], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
 		    (uint64_t)XBLOOM_NETS4_BLOCKS * f->lives))
 		return damaged(f->name, "nets4", err);
+	if (xbloom_check_exempt(f))
+		return damaged(f->name, "exempt", err);
 	return 0;
 }
 
@@ -735,6 +740,8 @@ static int try_open(const char *name, bool writable, int rootfd, const struct xb
 	/* Somebody died in a change: it was made or it was not, and the record must say which. */
 	if (!ret && writable && f->meta->pending)
 		xbloom_settle_rules(f);
+	if (!ret && writable)
+		xbloom_settle_exempt(f);
 	if (!ret && writable)
 		xbloom_settle_journal(f);
 	if (ret)

@@ -240,6 +240,32 @@ int xbloom_pin_all(struct xbloom *f, const char *entry, struct xbloom_error *err
 int xbloom_hold_prefixes(struct xbloom *f, const struct xbloom_prefix_plan *plan,
 			 struct xbloom_error *err);
 
+/* ---- machine.c ---- */
+
+/* An address that this machine lives by, of its own, of a gateway or of a resolver. */
+struct xbloom_machine_addr {
+	struct xbloom_flow flow; /* src; plen: of its own ones, that of their network */
+	uint32_t why;		 /* XBLOOM_EXEMPT_OWN, _GATEWAY or _RESOLVER */
+	unsigned int ifindex;	 /* 0: of none */
+};
+struct xbloom_machine {
+	struct xbloom_machine_addr *v;
+	size_t n;
+};
+/* As the network namespace of the caller has them. Free with xbloom_machine_free(). */
+int xbloom_machine_read(struct xbloom_machine *m, struct xbloom_error *err);
+void xbloom_machine_free(struct xbloom_machine *m);
+
+/* ---- exempt.c ---- */
+
+/* The exemptions of a filter that is being made, and has no program yet. */
+int xbloom_exempt_at_birth(struct xbloom *f, const struct xbloom_exemption *v, size_t n,
+			   struct xbloom_error *err);
+/* Make f->fd[XBLOOM_PIN_EXEMPT] the record that the program in force names; -ENOENT: it is gone. */
+int xbloom_check_exempt(struct xbloom *f);
+/* Put the pins in order after a tool that died; for who holds the lock. */
+void xbloom_settle_exempt(struct xbloom *f);
+
 /* ---- rebuild.c ---- */
 
 /*

@@ -378,7 +378,52 @@ uint64_t xbloom_keys_repeated(const struct xbloom_keys *keys);
 const struct xbloom_prefix_plan *xbloom_keys_prefixes(const struct xbloom_keys *keys);
 void xbloom_keys_source(const struct xbloom_keys *keys, struct xbloom_source *source);
 
+/* ---- special addresses (special.c) ---- */
+
+/* Room for a prefix as text. */
+#define XBLOOM_EXEMPTION_TEXT 64
+
+/*
+ * Who loads a list that blocks wants to know, before it does harm, whether it covers private or
+ * loopback addresses and the like, or what the machine itself lives by.
+ */
+struct xbloom_special;
+int xbloom_special_open(uint32_t fields, struct xbloom_special **out, struct xbloom_error *err);
+void xbloom_special_close(struct xbloom_special *s);
+/* For xbloom_keys_options.seen, with the special as its ctx: counts entries that touch a range. */
+void xbloom_special_seen(void *special, unsigned int worker, const struct xbloom_flow *flow);
+
+struct xbloom_special_range {
+	char range[XBLOOM_EXEMPTION_TEXT]; /* "10.0.0.0/8" */
+	char name[64];			   /* "private", "the network of eth0", "a gateway" */
+	uint64_t entries;		   /* of the list, that are in it or cover it */
+};
+/* Range number i, from 0; false: there are no more. */
+bool xbloom_special_range(const struct xbloom_special *s, size_t i,
+			  struct xbloom_special_range *out);
+
 /* ---- filters (filter.c, state.c) ---- */
+
+/* ---- exemptions (exempt.c) ---- */
+
+/* A prefix that is never dropped. */
+struct xbloom_exemption {
+	struct xbloom_exempt_key key; /* IPv4 as ::ffff:a.b.c.d, its length 96 more */
+	uint32_t why;		      /* XBLOOM_EXEMPT_USER | ... */
+};
+
+/*
+ * The source address of a flow, of the length flow->plen. -EINVAL: an IPv6 prefix so short that it
+ * would be one of all IPv4 addresses, too.
+ */
+int xbloom_exemption(const struct xbloom_flow *flow, uint32_t why, struct xbloom_exemption *out,
+		     struct xbloom_error *err);
+/* "192.0.2.0/24", "2001:db8::1". */
+const char *xbloom_exemption_text(const struct xbloom_exemption *e,
+				  char buf[XBLOOM_EXEMPTION_TEXT]);
+/* Those of a list of addresses and prefixes. Free *out with free(). */
+int xbloom_exempt_read(const char *path, struct xbloom_exemption **out, size_t *n,
+		       struct xbloom_error *err);
 
 /* How a filter treats packets. */
 struct xbloom_rules {
@@ -388,6 +433,10 @@ struct xbloom_rules {
 	uint32_t unkeyed_drop; /* bits 1 << XBLOOM_MALFORMED | ... */
 	bool confirm;	       /* block: drop only what the exact map holds; fixed at creation */
 	uint32_t sample;       /* one packet in so many goes to the ring buffer; 0: none */
+	/* What it is born with; only xbloom_create() and its like read these. */
+	const struct xbloom_exemption *exempt;
+	size_t n_exempt;
+	bool guard; /* see xbloom_guard() */
 };
 
 /* The usual treatment of unkeyed packets: pass under block, drop under allow. */
@@ -538,6 +587,25 @@ int xbloom_rebuild_finish(struct xbloom_rebuild *r, const struct xbloom_size *si
 			  struct xbloom_error *err);
 /* After it, or instead of it. */
 void xbloom_rebuild_end(struct xbloom_rebuild *r);
+
+/* What is exempt, sorted. Free *out with free(). */
+int xbloom_exempt_list(const struct xbloom *f, struct xbloom_exemption **out, size_t *n,
+		       struct xbloom_error *err);
+/*
+ * Replace those that are there for these reasons; what is there for another one, too, stays for that.
+ * From one packet to the next, and all or nothing.
+ */
+int xbloom_exempt_replace(struct xbloom *f, uint32_t why, const struct xbloom_exemption *v,
+			  size_t n, struct xbloom_error *err);
+/*
+ * Exempt what the machine itself lives by: the addresses of these devices, the gateways of routes
+ * that go out of them, and the resolvers in use, as they are now, in the place of those that it had.
+ * Of no devices: none.
+ */
+int xbloom_guard(struct xbloom *f, const unsigned int *ifindexes, size_t n,
+		 struct xbloom_error *err);
+/* Whether attaching does that by itself; in the filter's record. */
+int xbloom_set_guard(struct xbloom *f, bool on, struct xbloom_error *err);
 
 /* What has become of an open filter. */
 enum xbloom_presence {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exemptions.h"
 #include "lists.h"
 
 bool list_arguments_init(struct list_arguments *args, int argc)
@@ -147,6 +148,8 @@ int list_hold(struct list_reading *reading, struct xbloom_error *err)
 
 	if (!ret && reading->check)
 		ret = reading->check(reading->ctx, err);
+	if (!ret)
+		warn_of_special(reading->special);
 	return ret ? ret : xbloom_keys_settle(reading->keys, cli_options(), err);
 }
 
@@ -169,6 +172,8 @@ static int put_streamed(void *ctx, struct xbloom *f, struct xbloom_error *err)
 		ret = no_key(reading->lists, err);
 	if (!ret && reading->check)
 		ret = reading->check(reading->ctx, err);
+	if (!ret)
+		warn_of_special(reading->special);
 	if (!ret)
 		ret = xbloom_keys_stream_end(reading->keys, f, cli_options(), err);
 	return ret;

@@ -77,6 +77,7 @@ struct list_reading {
 	bool stream;
 	struct xbloom_keys *keys;
 	struct xbloom_list_stats stats;
+	struct xbloom_special *special; /* told of once all was read; may be NULL */
 	/* Asked when all was read, before anything comes of it; may be NULL. */
 	int (*check)(void *ctx, struct xbloom_error *err);
 	void *ctx;

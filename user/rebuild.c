@@ -324,6 +324,7 @@ static int take_over(struct xbloom *next, const struct xbloom *old, struct xbloo
 	to->unkeyed_drop = from->unkeyed_drop;
 	to->extras = from->extras;
 	to->sample_every = from->sample_every;
+	to->exempt_id = from->exempt_id;
 	to->exempt_trie = from->exempt_trie;
 	to->n_exempt = from->n_exempt;
 	memcpy(to->exempt, from->exempt, sizeof(to->exempt));

@@ -136,6 +136,8 @@ struct xbloom_params {
 
 	__u32 exempt_trie; /* 0 or 1: the trie is asked, and not the constants */
 	__u32 n_exempt;	   /* constants, 0..XBLOOM_EXEMPT_CONSTANTS */
+	__u32 exempt_id;   /* of the trie that is the record of both; 0: nothing is exempt */
+	__u32 reserved;
 	struct xbloom_exempt exempt[XBLOOM_EXEMPT_CONSTANTS];
 
 	/*
