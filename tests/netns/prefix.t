@@ -72,8 +72,43 @@ expect 0 "a length more" xb add f 2001:db8:c::/40
 is "$(plens6)" "[128, 64, 48]" "is expanded where that is little"
 expect 0 "another" xb add f 2001:db8:8000::/33
 is "$(plens6)" "[128, 64, 48, 33]" "and is a length of its own where it is much"
-refused "a fifth" "rebuild.*--expand-max|--expand-max.*rebuild" xb add f 2001:da0::/27 --expand-max 10
+refused "a fifth" "rebuild.*--expand-max|--expand-max.*rebuild" xb add f 2001:e00::/27 --expand-max 10
 expect 0 "destroy" xb destroy f
+
+# ---- watched ----
+
+# Everything that is sent, of either family: in prefixes of the list and beside them.
+for source in 198.18.1 198.19.7; do
+	for ((i = 1; i < 200; i++)); do echo $source.$i; done
+done >$T/inside
+for ((i = 1; i < 200; i++)); do echo 198.19.6.$i; done >$T/outside
+for ((i = 1; i < 200; i++)); do printf '2001:db8:a:1::%x\n' $i; done >$T/inside6
+# All of one /48, which is one trial and not many.
+for ((i = 1; i < 200; i++)); do printf '2001:db8:a:2:1::%x\n' $i; done >$T/outside6
+for how in "" --confirm; do
+	what="watch ${how:-by the list}"
+	from=(--from $T/list)
+	[ -z "$how" ] || from=()
+	expect 0 "$what: create" xb create f --items 10000 --fp 1e-6 --shadow $how
+	expect 0 "$what: attach" xb attach f s0
+	expect 0 "$what: sample" xb set f --sample 1/1
+	"$XDP_BLOOM" watch f "${from[@]}" --interval 60 --json >$T/line 2>$T/watch.err &
+	WATCH=$!
+	ok "$what: it begins" wait_until 10 grep -q "^xdp-bloom: watching" $T/watch.err
+	# Its first prefixes come while it is watched.
+	expect 0 "$what: add" xb add f --from $T/list
+	sleep 1
+	for list in inside outside inside6 outside6; do
+		is "$(arrivals $T/$list | wc -l)" "$(wc -l <$T/$list)" "$what: $list passes in shadow"
+	done
+	kill -TERM $WATCH
+	wait $WATCH
+	is "$?" 0 "$what: it ends"
+	is "$(json keys <$T/line) $(json false_positives <$T/line) $(json missing <$T/line)" "200 0 0" \
+		"$what: 199 absent addresses and one of a /48, none of them a false positive" ||
+		diag "$(cat $T/line $T/watch.err)"
+	expect 0 "$what: destroy" xb destroy f
+done
 
 # ---- killed ----
 
@@ -81,8 +116,8 @@ UNADDED=198.19.1.1
 
 prepare() {
 	xb destroy f >/dev/null 2>&1
-	xb create f --items 10000 --fp 1e-9 >/dev/null && xb add f 192.0.2.7 >/dev/null &&
-		xb attach f s0 >/dev/null
+	xb create f --items 10000 --fp 1e-9 >/dev/null && xb add f 192.0.2.7 >/dev/null 2>&1 &&
+		xb attach f s0 >/dev/null 2>&1
 }
 
 must() { # COMMAND...
