@@ -197,6 +197,31 @@ check_sample() {
 sweep "set --sample" unsampled check_sample "$XDP_BLOOM" set f --sample 1/1 --alarm 50
 expect 0 "set --sample off" xb set f --sample off
 
+# What is shown as exempt is exempt, of few and of many.
+echo $LISTED >$T/few
+(echo $LISTED && awk 'BEGIN { for (i = 0; i < 20; i++) print "203.0.113." i }') >$T/many
+not_exempt() { xb set f --exempt off; }
+check_exempt() {
+	local shown=no
+
+	xb show f --exempt | grep -q "^$LISTED exempt" && shown=yes
+	if udp_passes $LISTED; then
+		[ $shown = yes ] || echo "passes, and is not shown as exempt"
+	else
+		[ $shown = no ] || echo "is shown as exempt, and is stopped"
+	fi
+	still_usable
+	must timeout 5 "$XDP_BLOOM" set f --exempt $T/few
+	udp_passes $LISTED || echo "is stopped after set --exempt"
+	must timeout 5 "$XDP_BLOOM" set f --exempt off
+	udp_stopped $LISTED || echo "passes after set --exempt off"
+	[ -z "$(find $HERE -name 'exempt*')" ] || echo "left: $(find $HERE -name 'exempt*')"
+}
+sweep "set --exempt" not_exempt check_exempt "$XDP_BLOOM" set f --exempt $T/few
+sweep "set --exempt, of many" not_exempt check_exempt "$XDP_BLOOM" set f --exempt $T/many
+now_exempt() { xb set f --exempt $T/many; }
+sweep "set --exempt off" now_exempt check_exempt "$XDP_BLOOM" set f --exempt off
+
 check_add() {
 	still_usable
 	must timeout 5 "$XDP_BLOOM" add f 192.0.2.78
