@@ -197,7 +197,9 @@ static void print_measured(const struct xbloom *f, const struct xbloom_measureme
 	char probes[HUMAN_TEXT], hits[HUMAN_TEXT];
 
 	if (m->empty) {
-		printf("filter %s is empty: its rate is 0\n", xbloom_meta(f)->name);
+		printf("filter %s %s: its rate is 0\n", xbloom_meta(f)->name,
+		       xbloom_meta(f)->params.nets4 ? "has exact prefixes and no keys"
+						    : "is empty");
 		return;
 	}
 	printf("%s: %s\n", xbloom_meta(f)->name, m->agree ? "agree" : "disagree");

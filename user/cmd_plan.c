@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * xdp-bloom plan: what a filter would cost and how often it would be wrong, in this layout and in
- * the other, with more bits and with fewer, and past its capacity. Needs no privilege. Every figure
+ * the other, with more bits and with fewer, and past its capacity; for a number of keys, or for a list
+ * that is read for it, and then also what its prefixes would become. Needs no privilege. Every figure
  * is that of the filter which `create` would make of the same request, rounding included.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "cli.h"
+#include "lists.h"
 #include "plan_picture.h"
 
 enum {
@@ -23,6 +24,8 @@ enum {
 };
 
 static const struct option options[] = {
+	LIST_OPTIONS,
+	LIST_OPTIONS_PREFIXES,
 	{ "items", required_argument, NULL, OPT_ITEMS },
 	{ "fp", required_argument, NULL, OPT_FP },
 	{ "bits-per-key", required_argument, NULL, OPT_BITS },
@@ -41,6 +44,7 @@ struct request {
 	bool confirm;
 	uint64_t confirm_max; /* bytes; 0: no limit */
 	const char *plot;
+	struct list_arguments lists;
 	bool json;
 };
 
@@ -60,6 +64,8 @@ struct row {
 };
 
 struct answer {
+	struct xbloom_keys *keys; /* of the lists; NULL: none was given */
+	struct xbloom_list_stats stats;
 	struct xbloom_size size; /* what was asked for */
 	struct plan_layouts layouts;
 	int error[PLAN_LAYOUTS]; /* why a layout cannot hold the request */
@@ -86,9 +92,14 @@ static void plan_layouts(const struct xbloom_size_request *asked, struct answer 
 	}
 }
 
-static void plan_row(uint64_t items, unsigned int bits_per_key, struct row *row)
+static void plan_row(const struct xbloom_size_request *asked, unsigned int bits_per_key,
+		     struct row *row)
 {
-	struct xbloom_size_request req = { .items = items, .bits_per_key = bits_per_key };
+	struct xbloom_size_request req = {
+		.items = asked->items,
+		.asks = asked->asks,
+		.bits_per_key = bits_per_key,
+	};
 
 	*row = (struct row){ .bits_per_key = bits_per_key };
 	for (req.layout = 0; req.layout < PLAN_LAYOUTS; req.layout++) {
@@ -101,13 +112,65 @@ static void plan_row(uint64_t items, unsigned int bits_per_key, struct row *row)
 	}
 }
 
-static int work_out(const struct request *r, struct answer *a, struct xbloom_error *err)
+/* As `create` reads them, under a secret that nothing will come of. */
+static int read_for(const struct request *r, struct answer *a, struct xbloom_error *err)
+{
+	struct xbloom_keys_options wanted = {
+		.fields = r->fields ? r->fields : XBLOOM_SRC,
+		.max_keys = xbloom_keys_that_fit(false),
+		.expand_max = r->lists.expand_max,
+	};
+	struct list_reading reading = { .lists = &r->lists, .fields = wanted.fields };
+	int ret = xbloom_hash_key_random(&wanted.key, err);
+
+	if (!ret)
+		ret = xbloom_keys_open(&wanted, &a->keys, err);
+	reading.keys = a->keys;
+	if (!ret)
+		ret = list_hold(&reading, err);
+	if (!ret && !list_entries(&reading.stats))
+		ret = no_key(&r->lists, err);
+	a->stats = reading.stats;
+	progress_done();
+	return ret;
+}
+
+/* The request for what was read, or for what was announced if that is more. */
+static int size_for(struct request *r, struct answer *a, struct xbloom_error *err)
+{
+	const struct xbloom_prefix_plan *prefixes;
+	uint64_t distinct;
+	int ret = read_for(r, a, err);
+
+	if (ret)
+		return ret;
+	prefixes = xbloom_keys_prefixes(a->keys);
+	distinct = xbloom_keys_distinct(a->keys);
+	if (r->size.items && r->size.items < distinct) {
+		snprintf(err->text, sizeof(err->text),
+			 "the list has %llu distinct keys, more than --items %llu: leave --items "
+			 "out, or give a larger number",
+			 (unsigned long long)distinct, (unsigned long long)r->size.items);
+		return -EINVAL;
+	}
+	if (!r->size.items)
+		r->size.items = distinct ? distinct : LIST_ITEMS_MIN;
+	r->size.asks = prefixes ? prefixes->n_plens6 : 1;
+	return 0;
+}
+
+static int work_out(struct request *r, struct answer *a, struct xbloom_error *err)
 {
 	unsigned int i;
-	int ret;
+	int ret = 0;
 
 	memset(a, 0, sizeof(*a));
-	ret = xbloom_plan(&r->size, &a->size, err);
+	if (r->lists.n_files)
+		ret = size_for(r, a, err);
+	if (!ret)
+		ret = xbloom_plan(&r->size, &a->size, err);
+	if (!ret && a->keys)
+		list_size_prefixes(xbloom_keys_prefixes(a->keys), &a->size);
 	if (!ret && r->confirm)
 		ret = xbloom_plan_exact(&a->size, r->fields ? r->fields : XBLOOM_SRC,
 					r->confirm_max, err);
@@ -116,9 +179,10 @@ static int work_out(const struct request *r, struct answer *a, struct xbloom_err
 	plan_layouts(&r->size, a);
 	/* No load doubles a rate of one half. */
 	if (2 * a->size.fp < 1)
-		a->twice = xbloom_keys_at_rate(&a->size.geometry, 2 * a->size.fp);
+		a->twice = xbloom_keys_at_rate(&a->size.geometry,
+					       xbloom_rate_of_one(2 * a->size.fp, r->size.asks));
 	for (i = 0; i < BITS_ROWS; i++)
-		plan_row(r->size.items, BITS_FIRST + i, &a->table[i]);
+		plan_row(&r->size, BITS_FIRST + i, &a->table[i]);
 	return 0;
 }
 
@@ -128,6 +192,37 @@ static double twice_load(const struct answer *a)
 }
 
 /* ---- as text ---- */
+
+/* What the prefixes of the list would become, and what that costs a packet. */
+static void print_prefixes(const struct answer *a)
+{
+	const struct xbloom_prefix_plan *p = a->keys ? xbloom_keys_prefixes(a->keys) : NULL;
+	const char *begin = "prefixes      ";
+	char n[HUMAN_TEXT], bytes[HUMAN_TEXT], rate[HUMAN_TEXT];
+	unsigned int i;
+
+	if (!p)
+		return;
+	if (p->nets4) {
+		printf("%s%s /24%s in an exact map of %s: a look-up more for IPv4 packets\n", begin,
+		       human_count(p->nets4, n), p->nets4 == 1 ? "" : "s",
+		       human_bytes(xbloom_nets4_bytes(&a->size), bytes));
+		begin = "              ";
+	}
+	if (p->hosts4) {
+		printf("%s%s single IPv4 addresses\n", begin, human_count(p->hosts4, n));
+		begin = "              ";
+	}
+	if (p->n_plens6 <= 1 && !p->keys6)
+		return;
+	printf("%s%s IPv6 keys, asked for under", begin, human_count(p->keys6, n));
+	for (i = 0; i < p->n_plens6; i++)
+		printf("%s /%u", i ? "," : "", p->plens6[i]);
+	printf(": %u look-up%s a packet\n", p->n_plens6, p->n_plens6 == 1 ? "" : "s");
+	if (p->n_plens6 > 1)
+		printf("              the rate is theirs; of absent IPv4 packets %s\n",
+		       human_rate(xbloom_rate_of_one(a->size.fp, p->n_plens6), rate));
+}
 
 static void print_asked(const struct answer *a)
 {
@@ -143,6 +238,7 @@ static void print_asked(const struct answer *a)
 	       human_count(s->geometry.bits, bits));
 	printf("hashes        %u\n", s->geometry.k);
 	printf("rate          %s of absent keys will be called maybe\n", human_rate(s->fp, rate));
+	print_prefixes(a);
 	if (a->twice)
 		printf("overload      twice the rate at %.0f %% of the keys: %s\n",
 		       twice_load(a) * 100, human_count(a->twice, items));
@@ -270,6 +366,38 @@ static struct json_object *row_json(const struct row *row)
 	return o;
 }
 
+/* Null without a list, or one without prefixes. */
+static struct json_object *prefixes_json(const struct answer *a)
+{
+	const struct xbloom_prefix_plan *p = a->keys ? xbloom_keys_prefixes(a->keys) : NULL;
+	struct json_object *o, *plens6;
+	unsigned int i;
+
+	if (!p)
+		return NULL;
+	o = json_object_new_object();
+	plens6 = json_object_new_array();
+	for (i = 0; i < p->n_plens6; i++)
+		json_object_array_add(plens6, json_u64(p->plens6[i]));
+	json_add(o, "nets4", json_u64(p->nets4));
+	json_add(o, "nets4_bytes", json_u64(xbloom_nets4_bytes(&a->size)));
+	json_add(o, "hosts4", json_u64(p->hosts4));
+	json_add(o, "keys6", json_u64(p->keys6));
+	json_add(o, "plens6", plens6);
+	return o;
+}
+
+static struct json_object *list_json(const struct answer *a)
+{
+	struct json_object *o;
+
+	if (!a->keys)
+		return NULL;
+	o = json_object_new_object();
+	list_summary_json(o, &a->stats, a->keys);
+	return o;
+}
+
 static void print_plan_json(const struct answer *a)
 {
 	struct json_object *o = json_object_new_object();
@@ -284,6 +412,10 @@ static void print_plan_json(const struct answer *a)
 	if (s->exact_keys) {
 		json_add(o, "exact_keys", json_u64(s->exact_keys));
 		json_add(o, "exact_bytes", json_u64(s->exact_bytes));
+	}
+	if (a->keys) {
+		json_add(o, "list", list_json(a));
+		json_add(o, "prefixes", prefixes_json(a));
 	}
 	json_add(o, "twice_rate", twice_json(a));
 	json_add(o, "layouts", layouts_json(a));
@@ -307,6 +439,10 @@ static bool parse_fields(const char *text, uint32_t *fields)
 
 static bool parse_option(int c, struct request *r)
 {
+	bool good;
+
+	if (list_option(c, &r->lists, &good))
+		return good;
 	switch (c) {
 	case OPT_ITEMS:
 		return parse_count("--items", optarg, COUNT_MAX, &r->size.items);
@@ -343,56 +479,80 @@ static int parse(int argc, char **argv, struct request *r)
 	while ((c = next_option(&verb_plan, argc, argv, options)) != -1)
 		if (!parse_option(c, r))
 			return EXIT_FAILED;
+	/* --from a b c: getopt leaves b and c among the arguments. */
+	while (optind < argc && r->lists.n_files)
+		r->lists.files[r->lists.n_files++] = argv[optind++];
 	if (optind < argc)
 		return fail("plan takes no argument '%s' (xdp-bloom plan --help)", argv[optind]);
-	if (!r->size.items)
-		return fail("plan needs --items N: how many keys (xdp-bloom plan --help)");
+	if (!r->size.items && !r->lists.n_files)
+		return fail("plan needs --items N, how many keys, or --from FILE, a list of them "
+			    "(xdp-bloom plan --help)");
 	if (r->confirm_max && !r->confirm)
 		return fail("--confirm-max limits the memory of --confirm, which was not given");
-	if (r->fields && !r->confirm)
+	if (r->fields && !r->confirm && !r->lists.n_files)
 		return fail(
 			"--key says how large the keys of --confirm are, which was not given: a "
 			"filter without it takes the same memory for any key");
 	return EXIT_DONE;
 }
 
+static void print_plan(const struct answer *a)
+{
+	if (a->keys)
+		print_list_summary(&a->stats, a->keys);
+	print_asked(a);
+	printf("\n");
+	print_layouts(a);
+	printf("\n");
+	print_table(a);
+}
+
+static int plan(struct request *r)
+{
+	struct xbloom_error err = { "" };
+	int status = EXIT_DONE;
+	struct answer a;
+
+	if (work_out(r, &a, &err))
+		status = fail_err(&err);
+	if (status == EXIT_DONE && r->plot)
+		status = draw_plan(r->plot, &a.size, &a.layouts, a.twice);
+	if (status == EXIT_DONE && r->json)
+		print_plan_json(&a);
+	else if (status == EXIT_DONE)
+		print_plan(&a);
+	xbloom_keys_close(a.keys);
+	return status;
+}
+
 static int run(int argc, char **argv)
 {
 	struct request r = { .size.layout = XBLOOM_LAYOUT_SPLIT };
-	struct xbloom_error err = { "" };
-	struct answer a;
-	int status = parse(argc, argv, &r);
+	int status;
 
-	if (status != EXIT_DONE)
-		return status;
-	if (work_out(&r, &a, &err))
-		return fail_err(&err);
-	if (r.plot) {
-		status = draw_plan(r.plot, &a.size, &a.layouts, a.twice);
-		if (status != EXIT_DONE)
-			return status;
-	}
-	if (r.json) {
-		print_plan_json(&a);
-		return EXIT_DONE;
-	}
-	print_asked(&a);
-	printf("\n");
-	print_layouts(&a);
-	printf("\n");
-	print_table(&a);
-	return EXIT_DONE;
+	if (!list_arguments_init(&r.lists, argc))
+		return EXIT_FAILED;
+	status = parse(argc, argv, &r);
+	if (status == EXIT_DONE)
+		status = plan(&r);
+	list_arguments_free(&r.lists);
+	return status;
 }
 
 const struct verb verb_plan = {
 	.name = "plan",
 	.summary = "work out size and error rate of a filter before making one",
-	.help = "usage: xdp-bloom plan --items N [--fp P | --bits-per-key B] [--layout L] "
-		"[--hashes K]\n"
-		"                      [--confirm [--key FIELDS] [--confirm-max SIZE]] [--plot "
+	.help = "usage: xdp-bloom plan (--items N | --from FILE...) [--fp P | --bits-per-key B]\n"
+		"                      [--layout L] [--hashes K] [--key FIELDS] [--expand-max N]\n"
+		"                      [--confirm [--confirm-max SIZE]] [--plot "
 		"FILE.svg]\n"
 		"\n"
 		"  --items N         distinct keys; k, M and G are understood\n"
+		"  --from FILE       a list, read as create reads it: its distinct keys are "
+		"counted, and\n"
+		"                    what its prefixes become; with --format, --column, --strict "
+		"and --force\n"
+		"  --expand-max N    keys that IPv6 prefixes may come to: 16M\n"
 		"  --fp P            the rate of absent keys called maybe: 0.01 (the default) or "
 		"1%,\n"
 		"                    from 1e-9 to 0.5\n"
@@ -400,7 +560,8 @@ const struct verb verb_plan = {
 		"  --layout L        split (the default) or classic\n"
 		"  --hashes K        classic only: k, 1 to 30; without it the best one\n"
 		"  --confirm         with an exact map beside the filter\n"
-		"  --key FIELDS      the keys that it holds: src (the default), dst, sport, dport, "
+		"  --key FIELDS      the keys of it and of the list: src (the default), dst, "
+		"sport, dport, "
 		"proto,\n"
 		"                    vlan, or 5tuple\n"
 		"  --confirm-max S   the memory that it may take: 64M; k, M and G are thousand, "

@@ -50,6 +50,7 @@ struct worker {
 
 struct xbloom_keys {
 	struct xbloom_keys_options o;
+	struct xbloom_hash_key source_key; /* where o.source_key points to */
 	struct worker worker[XBLOOM_READERS_MAX];
 	struct xbloom_prefixes prefixes; /* of all, merged */
 	uint64_t given;			 /* prefixes, before they were merged */
@@ -70,6 +71,10 @@ int xbloom_keys_open(const struct xbloom_keys_options *options, struct xbloom_ke
 		return xbloom_fail(err, -ENOMEM, "out of memory");
 	memset(k, 0, sizeof(*k));
 	k->o = *options;
+	if (options->source_key) {
+		k->source_key = *options->source_key;
+		k->o.source_key = &k->source_key;
+	}
 	for (w = 0; w < XBLOOM_READERS_MAX; w++)
 		if (options->words)
 			k->worker[w].hashes.width = xbloom_key_width(options->fields);

@@ -65,6 +65,8 @@ double xbloom_distinct(const struct xbloom_geometry *g, uint64_t inserted);
 
 /* The rate of n looks, each wrong at `rate` and independent: 1-(1-p)^n. 1 % and 3: 2.97 %. */
 double xbloom_rate_of_asks(double rate, unsigned int n);
+/* The other way: the rate of each that makes this one of all. 2.97 % and 3: 1 %. */
+double xbloom_rate_of_one(double rate, unsigned int n);
 
 /* What is asked for. Zero means: not given. */
 struct xbloom_size_request {
@@ -319,8 +321,9 @@ struct xbloom_keys;
 
 struct xbloom_keys_options {
 	uint32_t fields;
-	struct xbloom_hash_key key;		  /* the secret of the filter that they are for */
-	const struct xbloom_hash_key *source_key; /* see struct xbloom_source; NULL: not wanted */
+	struct xbloom_hash_key key; /* the secret of the filter that they are for */
+	const struct xbloom_hash_key
+		*source_key; /* copied; see struct xbloom_source; NULL: not wanted */
 	bool words;	     /* keep the keys themselves: for an exact map, and for adding */
 	uint64_t max_keys;   /* a reader may hold; 0: no limit */
 	uint64_t expand_max; /* 0: XBLOOM_EXPAND_MAX */

@@ -72,10 +72,15 @@ double xbloom_rate_of_asks(double rate, unsigned int n)
 	return n > 1 && rate < 1 ? -expm1(n * log1p(-rate)) : rate;
 }
 
+double xbloom_rate_of_one(double rate, unsigned int n)
+{
+	return n > 1 && rate < 1 ? -expm1(log1p(-rate) / n) : rate;
+}
+
 /* The rate of one look that makes the wanted one of all. */
 static double wanted_fp_of_one(const struct xbloom_size_request *req)
 {
-	return asks(req) > 1 ? -expm1(log1p(-wanted_fp(req)) / asks(req)) : wanted_fp(req);
+	return xbloom_rate_of_one(wanted_fp(req), asks(req));
 }
 
 static int too_big(const struct xbloom_size_request *req, struct xbloom_error *err)

@@ -262,6 +262,48 @@ def the_exact_map():
        "the text has the exact map", text)
 
 
+def a_list(directory):
+    """Its keys are counted, and its prefixes priced: three look-ups for the rate that was asked."""
+    path = f"{directory}/list"
+    with open(path, "w") as file:
+        file.write("198.18.0.0/16\n198.19.7.0/25\n198.19.7.128/25\n203.0.113.8/30\n192.0.2.7\n"
+                   "192.0.2.7\n2001:db8:a:2::77\n")
+        for i in range(500):
+            file.write(f"2001:db8:{2 * i:x}::/48\n2001:db9:{3 * i:x}:1::/64\n")
+    shown = answer("--from", path)
+    # The /25s are one /24. Four addresses, two hosts, and the prefixes of IPv6.
+    same(shown["items"], 4 + 2 + 1000, "a list: distinct keys")
+    same(shown["prefixes"], {"nets4": 257, "nets4_bytes": 2 << 20, "hosts4": 4, "keys6": 1000,
+                             "plens6": [128, 64, 48]}, "a list: its prefixes")
+    same((shown["list"]["keys"], shown["list"]["prefixes"], shown["list"]["merged"],
+          shown["list"]["duplicates"]), (3, 1004, 1, 1), "a list: what was read")
+    look = rate(shown, shown["items"])
+    ok(close(shown["fp_predicted"], 1 - (1 - look) ** 3, 1e-6), "the rate is that of three looks",
+       look, shown["fp_predicted"])
+    ok(0.008 < shown["fp_predicted"] <= 0.01, "which is what was asked for", shown["fp_predicted"])
+    ok(close(1 - (1 - rate(shown, shown["twice_rate"]["items"])) ** 3, 2 * shown["fp_predicted"],
+             0.01), "and doubles where the plan says so")
+    hosts = answer("--items", shown["items"])
+    ok("list" not in hosts and "prefixes" not in hosts, "no list: nothing of it")
+    ok(hosts["bytes"] < shown["bytes"], "and as many hosts take less")
+    text = plan("--from", path).stdout
+    ok(re.search(r"^prefixes +257 /24s in an exact map of 2.0 MiB: a look-up more", text, re.M)
+       and re.search(r"1,000 IPv6 keys, asked for under /128, /64, /48: 3 look-ups a packet", text),
+       "the text says what they cost", text)
+    same(answer("--from", path, "--items", "5000")["items"], 5000, "room for more")
+    refused("fewer than there are", "1006 distinct keys", "--from", path, "--items", "1000")
+    refused("prefixes of another key", f"{path}:1: ", "--from", path, "--key", "src,dport")
+    refused("no such list", "nowhere", "--from", f"{directory}/nowhere")
+    with open(path, "w") as file:
+        for plen in (20, 29, 36, 44, 56):
+            file.write(f"2001:db8::/{plen}\n" if plen == 29 else f"2{plen:03x}::/{plen}\n")
+    refused("too many keys", r"/128, /56, /44, /29.*of /20.*--expand-max", "--from", path,
+            "--expand-max", "700")
+    with open(path, "w") as file:
+        file.write("192.0.2.0/24\n")
+    same(answer("--from", path)["items"], 1024, "prefixes alone leave room for single addresses")
+
+
 def bad_input():
     for pattern, *arguments in (
             ("--items N",),
@@ -486,6 +528,7 @@ the_text()
 the_exact_map()
 bad_input()
 with tempfile.TemporaryDirectory() as scratch:
+    a_list(scratch)
     no_pictures(scratch)
     interrupted(scratch)
     if has_gnuplot():

@@ -634,6 +634,52 @@ static void a_map_that_nobody_looks_at_is_taken_up(void **state)
 	assert_int_equal(xbloom_destroy(FILTER, NULL, &error), 0);
 }
 
+/* ---- the largest programs ---- */
+
+/* All that can be asked at once: four lengths, in four arrays, by 30 hashes. */
+static void the_verifier_takes_the_largest_program(void **state)
+{
+	static const uint32_t layouts[] = { XBLOOM_LAYOUT_SPLIT, XBLOOM_LAYOUT_CLASSIC };
+	static const uint32_t fields[] = { XBLOOM_SRC, XBLOOM_DST };
+	struct frame v4, v6_frame;
+	size_t i;
+
+	(void)state;
+	FRAME(&v4, ETH, IP4, UDP);
+	FRAME(&v6_frame, ETH, IP6, UDP);
+	for (i = 0; i < 4; i++) {
+		struct xbloom_rules rules = packet_rules(fields[i / 2], XBLOOM_POLICY_BLOCK, false);
+		struct xbloom_size_request req = {
+			.layout = layouts[i % 2], .items = 100, .fp = 1e-9, .asks = 4
+		};
+		struct xbloom_error error = { "" };
+		struct xbloom *filter = NULL;
+		struct xbloom_size size;
+
+		rules.confirm = true;
+		if (i % 2)
+			req.hashes = XBLOOM_CLASSIC_K_MAX;
+		if (xbloom_plan(&req, &size, &error) ||
+		    xbloom_plan_exact(&size, rules.fields, 0, &error))
+			fail_msg("%s", error.text);
+		size.nets4 = true;
+		size.n_plens6 = 4;
+		memcpy(size.plens6, (uint32_t[]){ 128, 64, 48, 32 }, sizeof(size.plens6));
+		size.lives = XBLOOM_LIVES_MAX;
+		size.ttl_ns = 1000000000ULL * 3600;
+		if (xbloom_create(FILTER, &size, &rules, &packet_hash_key, NULL, NULL, &filter,
+				  &error))
+			fail_msg("layout %u: %s", layouts[i % 2], error.text);
+		expect_fate(filter, &v4, "absent", PASSES);
+		expect_fate(filter, &v6_frame, "absent", PASSES);
+		rules.sample = 1;
+		if (xbloom_set_rules(filter, &rules, &error))
+			fail_msg("%s", error.text);
+		expect_fate(filter, &v6_frame, "absent", PASSES);
+		filter_destroy(filter);
+	}
+}
+
 /* ---- the answer for a whole prefix ---- */
 
 static void expect_answer(const struct xbloom *filter, const char *text, bool maybe)
@@ -803,6 +849,7 @@ int main(void)
 		cmocka_unit_test(lengths_that_become_others),
 		cmocka_unit_test(a_filter_at_work_takes_prefixes),
 		cmocka_unit_test(a_map_that_nobody_looks_at_is_taken_up),
+		cmocka_unit_test(the_verifier_takes_the_largest_program),
 		cmocka_unit_test(a_prefix_is_maybe_when_all_of_it_is),
 		cmocka_unit_test(each_family_has_the_rate_that_is_predicted),
 	};

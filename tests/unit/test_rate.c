@@ -731,6 +731,59 @@ static void keys_at_a_rate_are_the_published_ones(void **state)
 
 /* ---- the interval of what was seen ---- */
 
+/* By multiplying out; and what is split into looks comes together again. */
+static void looks_add_up_to_the_rate_of_a_packet(void **state)
+{
+	static const double rates[] = { 0, 1e-9, 1e-4, 0.01, 0.3, 1 };
+	unsigned int n;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(rates); i++) {
+		double right = 1;
+
+		assert_true(xbloom_rate_of_asks(rates[i], 0) == rates[i]);
+		for (n = 1; n <= XBLOOM_PLENS6_MAX; n++) {
+			double all = xbloom_rate_of_asks(rates[i], n);
+
+			right *= 1 - rates[i];
+			assert_true(fabs(all - (1 - right)) <= 1e-6 * all + 1e-15);
+			if (rates[i] < 1)
+				assert_true(fabs(xbloom_rate_of_one(all, n) - rates[i]) <=
+					    1e-12 * rates[i]);
+		}
+	}
+	assert_true(fabs(xbloom_rate_of_asks(0.01, 3) - 0.029701) < 1e-12);
+}
+
+/* A filter that is asked several times is made for that: each look is as much better. */
+static void a_plan_keeps_the_rate_of_all_looks(void **state)
+{
+	static const uint32_t layouts[] = { XBLOOM_LAYOUT_SPLIT, XBLOOM_LAYOUT_CLASSIC };
+	struct xbloom_size size, once;
+	struct xbloom_error err;
+	unsigned int n;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT_OF(layouts); i++) {
+		struct xbloom_size_request req = { .layout = layouts[i],
+						   .items = 100000,
+						   .fp = 0.01 };
+
+		assert_int_equal(xbloom_plan(&req, &once, &err), 0);
+		for (n = 2; n <= XBLOOM_PLENS6_MAX; n++) {
+			req.asks = n;
+			assert_int_equal(xbloom_plan(&req, &size, &err), 0);
+			assert_true(size.bytes > once.bytes);
+			assert_true(size.fp <= 0.01 && size.fp > 0.0099);
+			assert_true(fabs(size.fp -
+					 xbloom_rate_of_asks(xbloom_rate(&size.geometry, 100000),
+							     n)) < 1e-12);
+		}
+	}
+}
+
 static void wilson_intervals_are_the_published_ones(void **state)
 {
 	/*
@@ -995,6 +1048,8 @@ int main(void)
 		cmocka_unit_test(keys_at_the_rate_of_n_keys_are_n),
 		cmocka_unit_test(keys_at_a_rate_are_none_at_0_and_endless_at_1),
 		cmocka_unit_test(keys_at_a_rate_are_the_published_ones),
+		cmocka_unit_test(looks_add_up_to_the_rate_of_a_packet),
+		cmocka_unit_test(a_plan_keeps_the_rate_of_all_looks),
 		cmocka_unit_test(wilson_intervals_are_the_published_ones),
 		cmocka_unit_test(wilson_intervals_are_what_they_are_by_definition),
 		cmocka_unit_test(wilson_intervals_of_nothing_and_all_touch_the_ends),
