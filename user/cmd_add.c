@@ -47,7 +47,8 @@ static void print_added_json(const struct xbloom *f, const struct xbloom_list_st
 	struct json_object *o = json_object_new_object();
 
 	json_add(o, "name", json_object_new_string(m->name));
-	list_summary_json(o, stats, keys);
+	json_add(o, "keys", json_u64(stats->keys));
+	json_add(o, "list", list_summary_json(stats, keys));
 	json_add(o, "distinct", json_u64(xbloom_keys_distinct(keys)));
 	json_add(o, "changed", json_u64(changed));
 	json_add(o, "inserted", json_u64(xbloom_inserted(f)));
@@ -75,7 +76,9 @@ static void warn_when_crossed(const struct xbloom *f, const char *before, uint64
 		    "error rate is %s, its target %s",
 		    m->name, percent_now(f), (unsigned long long)m->capacity,
 		    human_rate(
-			    xbloom_rate(xbloom_geometry(f), (uint64_t)(load * (double)m->capacity)),
+			    xbloom_rate_of_asks(xbloom_rate(xbloom_geometry(f),
+							    (uint64_t)(load * (double)m->capacity)),
+						xbloom_asks(f)),
 			    rate),
 		    human_rate((double)m->fp_target_femto / XBLOOM_FEMTO, target));
 	else
@@ -124,7 +127,7 @@ static int read_keys(const struct request *r, struct xbloom_keys **keys, uint32_
 		warn_of_special(*special);
 		ret = xbloom_keys_settle(*keys, cli_options(), err);
 	}
-	return ret;
+	return ret ? ret : check_everything(&r->lists, *keys, err);
 }
 
 /* The filter, locked, and the keys as it wants them. */

@@ -251,7 +251,9 @@ static int print_result(struct xbloom *f, const struct list_reading *reading, bo
 	o = filter_json(f, err);
 	if (!o)
 		return -EIO;
-	list_summary_json(o, &reading->stats, reading->keys);
+	json_add(o, "keys", json_u64(reading->stats.keys));
+	json_add(o, "duplicates", json_u64(xbloom_keys_repeated(reading->keys)));
+	json_add(o, "list", list_summary_json(&reading->stats, reading->keys));
 	json_add(o, "covers", special_json(reading->special));
 	print_json(o);
 	return 0;

@@ -389,13 +389,9 @@ static struct json_object *prefixes_json(const struct answer *a)
 
 static struct json_object *list_json(const struct answer *a)
 {
-	struct json_object *o;
-
 	if (!a->keys)
 		return NULL;
-	o = json_object_new_object();
-	list_summary_json(o, &a->stats, a->keys);
-	return o;
+	return list_summary_json(&a->stats, a->keys);
 }
 
 static void print_plan_json(const struct answer *a)

@@ -217,7 +217,7 @@ static int print_rebuilt(struct xbloom *f, const struct rebuilding *b, bool unch
 		o = filter_json(f, err);
 		if (!o)
 			return -EIO;
-		list_summary_json(o, &b->reading.stats, b->reading.keys);
+		json_add(o, "list", list_summary_json(&b->reading.stats, b->reading.keys));
 		json_add(o, "covers", special_json(b->reading.special));
 		json_add(o, "unchanged", json_object_new_boolean(unchanged));
 		print_json(o);

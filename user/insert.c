@@ -263,10 +263,10 @@ static int add_keys(struct xbloom *f, const struct xbloom_keys *keys,
 		ret = exact_add(f, hashes, opts, &was_new, err);
 	if (ret)
 		return ret;
-	if (f->rebuilding)
-		ret = xbloom_keys_late(keys, f, err);
-	if (!ret && plan)
+	if (plan)
 		ret = xbloom_widen(f, plan, err);
+	if (!ret && f->rebuilding)
+		ret = xbloom_keys_late(keys, f, err);
 	if (ret) {
 		if (exact)
 			exact_undo(f, hashes, hashes->words_n, was_new);

@@ -142,6 +142,20 @@ void list_size_prefixes(const struct xbloom_prefix_plan *p, struct xbloom_size *
 		size->plens6[i] = p->plens6[i];
 }
 
+int check_everything(const struct list_arguments *args, const struct xbloom_keys *keys,
+		     struct xbloom_error *err)
+{
+	const struct xbloom_prefix_plan *p = xbloom_keys_prefixes(keys);
+
+	if (args->force || !p || (!p->all4 && !p->all6))
+		return 0;
+	snprintf(err->text, sizeof(err->text),
+		 "the list covers every %s address there is: take its short prefixes out, or say "
+		 "--force",
+		 p->all4 ? "IPv4" : "IPv6");
+	return -EINVAL;
+}
+
 int list_hold(struct list_reading *reading, struct xbloom_error *err)
 {
 	int ret = read_lists(reading->lists, reading->fields, reading->keys, &reading->stats, err);
@@ -150,7 +164,9 @@ int list_hold(struct list_reading *reading, struct xbloom_error *err)
 		ret = reading->check(reading->ctx, err);
 	if (!ret)
 		warn_of_special(reading->special);
-	return ret ? ret : xbloom_keys_settle(reading->keys, cli_options(), err);
+	if (!ret)
+		ret = xbloom_keys_settle(reading->keys, cli_options(), err);
+	return ret ? ret : check_everything(reading->lists, reading->keys, err);
 }
 
 static int put_held(void *ctx, struct xbloom *f, struct xbloom_error *err)
@@ -176,7 +192,7 @@ static int put_streamed(void *ctx, struct xbloom *f, struct xbloom_error *err)
 		warn_of_special(reading->special);
 	if (!ret)
 		ret = xbloom_keys_stream_end(reading->keys, f, cli_options(), err);
-	return ret;
+	return ret ? ret : check_everything(reading->lists, reading->keys, err);
 }
 
 struct xbloom_filling list_filling(struct list_reading *reading)
@@ -241,9 +257,10 @@ void print_list_summary(const struct xbloom_list_stats *stats, const struct xblo
 	printf("\n");
 }
 
-void list_summary_json(struct json_object *o, const struct xbloom_list_stats *stats,
-		       const struct xbloom_keys *keys)
+struct json_object *list_summary_json(const struct xbloom_list_stats *stats,
+				      const struct xbloom_keys *keys)
 {
+	struct json_object *o = json_object_new_object();
 	const struct xbloom_prefix_plan *p = keys ? xbloom_keys_prefixes(keys) : NULL;
 	struct json_object *ignored = json_object_new_object();
 	int i;
@@ -259,4 +276,5 @@ void list_summary_json(struct json_object *o, const struct xbloom_list_stats *st
 			json_add(ignored, xbloom_ignored_name((enum xbloom_ignored)i),
 				 json_u64(stats->ignored[i]));
 	json_add(o, "ignored", ignored);
+	return o;
 }

@@ -89,6 +89,10 @@ struct xbloom_filling list_filling(struct list_reading *reading);
 /* What the prefixes that were read (NULL: none) want of the filter. */
 void list_size_prefixes(const struct xbloom_prefix_plan *p, struct xbloom_size *size);
 
+/* -EINVAL: the prefixes of settled keys are every address there is, and nobody said --force. */
+int check_everything(const struct list_arguments *args, const struct xbloom_keys *keys,
+		     struct xbloom_error *err);
+
 /* The entries that they held. */
 uint64_t list_entries(const struct xbloom_list_stats *stats);
 /* -ENODATA, "FILE holds no key: is it the right file?" */
@@ -96,8 +100,8 @@ int no_key(const struct list_arguments *args, struct xbloom_error *err);
 
 /* What was read, a line for people on stdout; keys may be NULL. */
 void print_list_summary(const struct xbloom_list_stats *stats, const struct xbloom_keys *keys);
-/* The same as fields of an object. */
-void list_summary_json(struct json_object *o, const struct xbloom_list_stats *stats,
-		       const struct xbloom_keys *keys);
+/* The same as an object. */
+struct json_object *list_summary_json(const struct xbloom_list_stats *stats,
+				      const struct xbloom_keys *keys);
 
 #endif /* XBLOOM_LISTS_H */

@@ -7,6 +7,7 @@
 # shellcheck source=tests/netns/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+HEAR_WARNINGS=yes
 build_net
 OTHER=198.51.100.7
 LISTED=198.18.1.1

@@ -22,7 +22,7 @@ keys() { # FIRST COUNT
 			if (i % 2)
 				printf "2001:db8:a:%x::%x\n", i / 65536, i % 65536
 			else
-				printf "10.%d.%d.%d\n", i / 65536, i / 256 % 256, i % 256
+				printf "11.%d.%d.%d\n", i / 65536, i / 256 % 256, i % 256
 	}'
 }
 

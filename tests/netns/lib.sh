@@ -106,6 +106,10 @@ done_testing() {
 run() {
 	"$@" >$T/run.out 2>$T/run.err </dev/null
 	RC=$?
+	# Addresses of tests are private ones and the machine's own. That this is said, exempt.t wants.
+	[ -n "${HEAR_WARNINGS-}" ] ||
+		sed -i '/^xdp-bloom: warning: the list covers /d; / this machine lives by .* exempt /d' \
+			$T/run.err
 	OUT=$(<$T/run.out)
 	ERR=$(<$T/run.err)
 	ERR_LINES=$(wc -l <$T/run.err)

@@ -160,7 +160,7 @@ add_keys() {
 	local i key absent=0
 
 	for ((i = 0; ; i++)); do
-		key=10.77.$((i / 250 % 250)).$((i % 250))
+		key=11.77.$((i / 250 % 250)).$((i % 250))
 		echo $key >>$T/growing
 		xb add f $key >/dev/null || echo "add $key failed"
 		echo $key >>$T/added

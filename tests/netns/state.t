@@ -98,7 +98,7 @@ done
 : >$T/empty
 printf '# nothing\n\n; here\n' >$T/comments
 printf '192.0.2.1\n192.0.2.2\n192.0.2.300\n192.0.2.4\n' >$T/bad
-printf '192.0.2.1\n10.0.0.0/8\n' >$T/prefix
+printf '192.0.2.1\n10.0.0.0/33\n' >$T/prefix
 printf '192.0.2.1\n192.0.2.1,443\n' >$T/fields
 printf '192.0.2.1\n010.0.0.1\n' >$T/octal
 printf '192.0.2.1\n\x1f\x8b\x00\x00binary' >$T/binary
@@ -113,7 +113,7 @@ refused "list: only comments" "empty|no key" xb create f --from $T/comments
 refused "list: an empty stdin" "empty|no key" xb create f --from -
 refused "list: a bad line is named, with its text" "bad:3: .*192\.0\.2\.300" \
 	xb create f --from $T/bad
-refused "list: a prefix" "prefix:2: .*10\.0\.0\.0/8" xb create f --from $T/prefix
+refused "list: a prefix that is too long" "prefix:2: .*10\.0\.0\.0/33" xb create f --from $T/prefix
 refused "list: too many fields" "fields:2: .*192\.0\.2\.1,443" xb create f --from $T/fields
 refused "list: an ambiguous octet" "octal:2: .*010\.0\.0\.1" xb create f --from $T/octal
 refused "list: not text" "binary:2" xb create f --from $T/binary
@@ -306,7 +306,7 @@ expect 0 "destroy the other" xb destroy b
 waited_ms() { echo $(((${EPOCHREALTIME/./} - since) / 1000)); }
 
 expect 0 "create" create_f
-for verb in "add f 192.0.2.50" "set f --shadow on" "attach f s0" "destroy f"; do
+for verb in "add f 198.51.100.50" "set f --shadow on" "attach f s0 --no-guard" "destroy f"; do
 	exec {lock}<$HERE/f
 	flock "$lock"
 	rm -f $T/waiting.err
@@ -365,7 +365,7 @@ expect 0 "replaced: destroy" xb destroy f
 expect 0 "create for many" xb create f --items 100000
 tools=()
 for i in $(seq 8); do
-	awk -v i="$i" 'BEGIN { for (n = 0; n < 10000; n++) printf "10.%d.%d.%d\n", i, n / 256, n % 256 }' \
+	awk -v i="$i" 'BEGIN { for (n = 0; n < 10000; n++) printf "11.%d.%d.%d\n", i, n / 256, n % 256 }' \
 		>$T/part.$i
 	xb add f --from $T/part.$i >/dev/null 2>&1 &
 	tools+=($!)
