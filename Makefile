@@ -50,7 +50,7 @@ BPF_HEADERS := $(wildcard include/xbloom/*.h bpf/*.h tests/*/*.bpf.h)
 
 LIB_SRC := $(addprefix user/, error.c rate.c plan.c keytext.c list.c input.c format.c \
 	format_lines.c format_csv.c format_nft.c format_json.c hashes.c prefixes.c keys.c \
-	state.c prog.c rules.c machine.c exempt.c special.c fill.c insert.c late.c rebuild.c ask.c gauge.c stats.c filter.c \
+	state.c prog.c rules.c machine.c exempt.c special.c ttl.c fill.c insert.c late.c rebuild.c ask.c gauge.c stats.c filter.c \
 	probe.c truth.c measure.c \
 	distinct.c judge.c samples.c attach.c)
 # What is not the library is the tool.

@@ -4,26 +4,22 @@
  * same constants and the same bits. And what it would answer to every address of a prefix.
  */
 #include <string.h>
-#include <time.h>
 
 #include "internal.h"
 
 /* An IPv6 prefix is looked through when its parts, of the next length, are no more than 2^16. */
 #define ONE_BY_ONE_BITS 16
 #define HOSTS_OF_NET4 (1u << (XBLOOM_PLEN4_HOST - XBLOOM_NETS4_PLEN))
-#define NS_PER_S 1000000000ULL
 
 /* The arrays whose time is not over, a bit each. */
 uint32_t xbloom_live_arrays(const struct xbloom *f, const struct xbloom_params *p)
 {
-	struct timespec t;
 	uint32_t i, live = 0;
 	uint64_t now;
 
 	if (f->lives <= 1)
 		return 1;
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	now = (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+	now = xbloom_boot_ns();
 	for (i = 0; i < f->lives; i++)
 		if (now < p->expires_ns[i])
 			live |= 1u << i;

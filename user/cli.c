@@ -303,6 +303,30 @@ bool parse_positive(const char *what, const char *text, double *out)
 	return true;
 }
 
+bool parse_time(const char *what, const char *text, uint64_t max, uint64_t *seconds)
+{
+	static const struct {
+		const char *name;
+		uint64_t seconds;
+	} units[] = { { "", 1 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 } };
+	uint64_t unit = 0;
+	double n;
+	char *end;
+	size_t i;
+
+	if (plain_number(text, &n, &end))
+		for (i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+			if (!strcmp(end, units[i].name))
+				unit = units[i].seconds;
+	if (!unit || n != round(n) || n < 1 || n * (double)unit > (double)max) {
+		fail("%s '%s' is not a time between 1 s and %llu days: write 90s, 30m, 12h or 7d",
+		     what, text, (unsigned long long)max / 86400);
+		return false;
+	}
+	*seconds = (uint64_t)n * unit;
+	return true;
+}
+
 bool parse_hashes(const char *text, unsigned int *out)
 {
 	uint64_t n;
@@ -495,6 +519,21 @@ const char *human_count(uint64_t n, char buf[HUMAN_TEXT])
 		buf[out++] = digits[i];
 	}
 	buf[out] = '\0';
+	return buf;
+}
+
+const char *human_time(double seconds, char buf[HUMAN_TEXT])
+{
+	unsigned long long s = (unsigned long long)ceil(seconds);
+
+	if (s < 120)
+		snprintf(buf, HUMAN_TEXT, "%llu s", s);
+	else if (s < 7200)
+		snprintf(buf, HUMAN_TEXT, "%llu min", (s + 59) / 60);
+	else if (s < 172800)
+		snprintf(buf, HUMAN_TEXT, "%llu h %llu min", s / 3600, s % 3600 / 60);
+	else
+		snprintf(buf, HUMAN_TEXT, "%llu d %llu h", s / 86400, s % 86400 / 3600);
 	return buf;
 }
 

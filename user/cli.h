@@ -65,6 +65,9 @@ bool parse_count(const char *what, const char *text, uint64_t max, uint64_t *out
 bool parse_rate(const char *what, const char *text, double *out); /* 0.01, 1% */
 bool parse_positive(const char *what, const char *text, double *out);
 
+/* A time of 1 s to max: 90, 90s, 30m, 12h, 7d. */
+bool parse_time(const char *what, const char *text, uint64_t max, uint64_t *seconds);
+
 bool parse_hashes(const char *text, unsigned int *out);
 bool parse_layout(const char *text, uint32_t *layout);
 bool parse_policy(const char *text, uint32_t *policy);
@@ -100,6 +103,8 @@ struct json_object *json_u64(uint64_t n);
 struct json_object *json_number(double x);
 
 #define HUMAN_TEXT 32
+/* Seconds as "12 min"; the two units that count: "1 h 30 min". */
+const char *human_time(double seconds, char buf[HUMAN_TEXT]);
 /* 1234567 as "1,234,567"; bytes as "1.2 MiB"; a rate as "0.42 %". */
 const char *human_count(uint64_t n, char buf[HUMAN_TEXT]);
 const char *human_bytes(uint64_t n, char buf[HUMAN_TEXT]);

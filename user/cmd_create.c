@@ -25,6 +25,8 @@ enum {
 	OPT_CONFIRM_MAX,
 	OPT_EXEMPT,
 	OPT_NO_GUARD,
+	OPT_TTL,
+	OPT_LIVES,
 };
 
 static const struct option options[] = {
@@ -44,6 +46,8 @@ static const struct option options[] = {
 	{ "confirm-max", required_argument, NULL, OPT_CONFIRM_MAX },
 	{ "exempt", required_argument, NULL, OPT_EXEMPT },
 	{ "no-guard", no_argument, NULL, OPT_NO_GUARD },
+	{ "ttl", required_argument, NULL, OPT_TTL },
+	{ "lives", required_argument, NULL, OPT_LIVES },
 	COMMON_OPTIONS,
 };
 
@@ -56,9 +60,26 @@ struct request {
 	unsigned int alarm;   /* percent; 0: the usual one */
 	uint64_t confirm_max; /* bytes; 0: no limit */
 	const char *exempt;   /* a list */
+	uint64_t ttl;	      /* seconds; 0: for ever */
+	uint64_t lives;
 	bool no_guard;
 	bool json;
 };
+
+/* A year: longer than a machine runs between two boots, after which a filter is gone. */
+#define TTL_MAX (366 * 24 * 3600ULL)
+#define LIVES_DEFAULT 2
+
+static bool parse_lives(const char *text, uint64_t *lives)
+{
+	if (!parse_count("--lives", text, XBLOOM_LIVES_MAX, lives))
+		return false;
+	if (*lives >= LIVES_DEFAULT)
+		return true;
+	fail("--lives '%s' is not between 2 and %u: one array cannot forget", text,
+	     XBLOOM_LIVES_MAX);
+	return false;
+}
 
 static bool parse_option(int c, struct request *r)
 {
@@ -104,6 +125,10 @@ static bool parse_option(int c, struct request *r)
 	case OPT_NO_GUARD:
 		r->no_guard = true;
 		return true;
+	case OPT_TTL:
+		return parse_time("--ttl", optarg, TTL_MAX, &r->ttl);
+	case OPT_LIVES:
+		return parse_lives(optarg, &r->lives);
 	case OPT_JSON:
 		r->json = true;
 		return true;
@@ -139,6 +164,13 @@ static int parse(int argc, char **argv, struct request *r)
 			    "and there is nothing to confirm");
 	if (r->confirm_max && !r->rules.confirm)
 		return fail("--confirm-max limits the memory of --confirm, which was not given");
+	if (r->lives && !r->ttl)
+		return fail("--lives is how many arrays keys with a --ttl rotate through; that was "
+			    "not given");
+	if (r->ttl && r->rules.confirm)
+		return fail("--ttl and --confirm do not go together: an exact map does not forget");
+	if (r->ttl && !r->lives)
+		r->lives = LIVES_DEFAULT;
 	r->rules.unkeyed_drop = xbloom_unkeyed_default(r->rules.policy);
 	r->rules.guard = !r->no_guard;
 	if (r->unkeyed && !parse_unkeyed(r->unkeyed, &r->rules.unkeyed_drop))
@@ -146,14 +178,26 @@ static int parse(int argc, char **argv, struct request *r)
 	return EXIT_DONE;
 }
 
+#define NS_PER_S 1000000000ULL
+
 /* The filter and, beside it, the exact map. */
 static int plan_items(const struct request *r, struct xbloom_size *size, struct xbloom_error *err)
 {
 	int ret = xbloom_plan(&r->size, size, err);
 
+	size->lives = (unsigned int)r->lives;
+	size->ttl_ns = r->ttl * NS_PER_S;
 	if (!ret && r->rules.confirm)
 		ret = xbloom_plan_exact(size, r->rules.fields, r->confirm_max, err);
 	return ret;
+}
+
+/* Each look can be wrong: under each IPv6 length, into each array that keys live in. */
+static unsigned int asks(const struct request *r, const struct xbloom_prefix_plan *prefixes)
+{
+	unsigned int n = prefixes ? prefixes->n_plens6 : 1;
+
+	return r->lives ? n * (unsigned int)r->lives : n;
 }
 
 /* Size the filter for what was read, or for what was announced if that is more. */
@@ -176,7 +220,7 @@ static int plan(struct request *r, const struct xbloom_keys *keys, struct xbloom
 	}
 	if (!r->size.items)
 		r->size.items = distinct ? distinct : LIST_ITEMS_MIN;
-	r->size.asks = prefixes ? prefixes->n_plens6 : 1;
+	r->size.asks = asks(r, prefixes);
 	ret = plan_items(r, size, err);
 	if (!ret)
 		list_size_prefixes(prefixes, size);
@@ -278,6 +322,7 @@ static int create(struct request *r)
 	if (!ret && r->exempt)
 		ret = xbloom_exempt_read(r->exempt, &exempt, &r->rules.n_exempt, &err);
 	r->rules.exempt = exempt;
+	r->size.asks = asks(r, NULL);
 	/* What does not fit as announced, need not be read. */
 	if (!ret && r->size.items)
 		ret = plan_items(r, &size, &err);
@@ -335,6 +380,7 @@ const struct verb verb_create = {
 		"                        [--policy block|allow] [--confirm [--confirm-max SIZE]]\n"
 		"                        [--shadow] [--unkeyed REASON=VERDICT,...] [--alarm "
 		"PERCENT]\n"
+		"                        [--ttl TIME [--lives N]]\n"
 		"                        [--exempt FILE] [--no-guard] [--format F] [--column C]\n"
 		"                        [--strict] [--force] [--expand-max N]\n"
 		"\n"
@@ -353,6 +399,13 @@ const struct verb verb_create = {
 		"  --strict          refuse a list in which anything would be passed over\n"
 		"  --force           take 0.0.0.0/0 and ::/0\n"
 		"  --expand-max N    keys that IPv6 prefixes may come to: 16M\n"
+		"  --ttl TIME        keys leave by themselves after that time (90s, 30m, 12h, 7d), "
+		"at the\n"
+		"                    latest after --lives / (--lives - 1) times as long; --items "
+		"is for "
+		"those of\n"
+		"                    one period\n"
+		"  --lives N         arrays that they rotate through: 2 (the default) to 4\n"
 		"  --exempt FILE     never drop what is in this list of addresses and prefixes\n"
 		"  --no-guard        attach does not exempt what the machine itself lives by\n"
 		"  --items N         size it for N keys (with --from: at least as many as are in "

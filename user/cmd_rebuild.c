@@ -129,8 +129,11 @@ static int plan(const struct rebuilding *b, uint64_t distinct, struct xbloom_siz
 	}
 	if (req.fp == 0 && req.bits_per_key == 0)
 		req.fp = (double)m->fp_target_femto / XBLOOM_FEMTO;
-	req.asks = prefixes ? prefixes->n_plens6 : 1;
+	req.asks =
+		(prefixes ? prefixes->n_plens6 : 1) * (m->params.lives > 1 ? m->params.lives : 1);
 	ret = xbloom_plan(&req, size, err);
+	size->lives = m->params.lives;
+	size->ttl_ns = m->ttl_ns;
 	if (!ret && m->params.extras & XBLOOM_CONFIRM)
 		ret = xbloom_plan_exact(size, m->params.fields, 0, err);
 	if (!ret)

@@ -95,6 +95,26 @@ static struct json_object *prefixes_json(const struct xbloom_prefix_state *p)
 	return o;
 }
 
+static void add_ttl(struct json_object *o, const struct xbloom *f)
+{
+	struct json_object *arrays = json_object_new_array();
+	struct xbloom_ttl_state t;
+	unsigned int i;
+
+	xbloom_ttl(f, &t);
+	json_add(o, "ttl", json_number(t.ttl));
+	json_add(o, "lives", json_u64(t.lives));
+	for (i = 0; i < t.lives; i++) {
+		struct json_object *one = json_object_new_object();
+
+		json_add(one, "current", json_object_new_boolean(i == t.current));
+		json_add(one, "inserted", json_u64(t.array[i].inserted));
+		json_add(one, "expires_in", json_number(t.array[i].expires_in));
+		json_object_array_add(arrays, one);
+	}
+	json_add(o, "arrays", arrays);
+}
+
 struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 {
 	const struct xbloom_geometry *g = xbloom_geometry(f);
@@ -121,6 +141,7 @@ struct json_object *filter_json(struct xbloom *f, struct xbloom_error *err)
 	json_add(o, "exact_bytes", json_u64(p.exact_bytes));
 	json_add(o, "shadow", json_object_new_boolean(p.rules.shadow));
 	json_add(o, "unkeyed", unkeyed_json(p.rules.unkeyed_drop));
+	add_ttl(o, f);
 	json_add(o, "guard", json_object_new_boolean(m->guard));
 	json_add(o, "generation", json_u64(m->generation));
 	json_add(o, "created", json_u64(m->created));
@@ -305,6 +326,25 @@ static void print_exempt(const struct xbloom *f)
 		       guard, xbloom_meta(f)->name);
 }
 
+static void print_ttl(const struct xbloom *f)
+{
+	char least[HUMAN_TEXT], most[HUMAN_TEXT], turn[HUMAN_TEXT], n[HUMAN_TEXT], left[HUMAN_TEXT];
+	struct xbloom_ttl_state t;
+	unsigned int i;
+
+	xbloom_ttl(f, &t);
+	if (!t.lives)
+		return;
+	printf("  ttl       keys leave after %s to %s; array %u of %u takes keys for another %s\n",
+	       human_time(t.ttl, least), human_time(t.longest, most), t.current + 1, t.lives,
+	       human_time(t.turn_in, turn));
+	for (i = 0; i < t.lives; i++)
+		if (t.array[i].expires_in > 0 && i != t.current)
+			printf("            array %u: %s keys, which leave in %s\n", i + 1,
+			       human_count(t.array[i].inserted, n),
+			       human_time(t.array[i].expires_in, left));
+}
+
 static int print_filter(struct xbloom *f, struct xbloom_error *err)
 {
 	char bytes[HUMAN_TEXT], blocks[HUMAN_TEXT], fields[XBLOOM_FIELDS_TEXT];
@@ -328,6 +368,7 @@ static int print_filter(struct xbloom *f, struct xbloom_error *err)
 	print_exact(&p);
 	print_traffic(&p);
 	print_samples(&p);
+	print_ttl(f);
 	print_exempt(f);
 	printf("  unkeyed   %s\n", unkeyed_text(p.rules.unkeyed_drop, unkeyed));
 	print_devices(p.devices, p.n_devices);

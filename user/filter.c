@@ -133,7 +133,8 @@ int xbloom_check_memory(const struct xbloom_size *size, struct xbloom_error *err
 {
 	uint64_t available = xbloom_memory_available();
 
-	uint64_t needed = size->bytes + size->exact_bytes + xbloom_nets4_bytes(size);
+	uint64_t lives = size->lives ? size->lives : 1;
+	uint64_t needed = size->bytes * lives + size->exact_bytes + xbloom_nets4_bytes(size);
 
 	if (available != UINT64_MAX && needed + MEMORY_RESERVE > available)
 		return xbloom_fail(err, -ENOMEM,
@@ -296,7 +297,12 @@ int xbloom_build_generation(struct xbloom *f, const struct xbloom_size *size,
 	write_meta(f, size, rules, key);
 	if (filling)
 		ret = filling->fill(filling->ctx, f, err);
-	return ret ? ret : check_cancelled(opts, err);
+	if (!ret)
+		ret = check_cancelled(opts, err);
+	/* Only now: to be filled may have taken long. */
+	if (!ret)
+		xbloom_ttl_begin(&f->meta->params, f->meta->ttl_ns, 0, xbloom_boot_ns());
+	return ret;
 }
 
 static int build(struct xbloom *f, const struct xbloom_size *size, const struct xbloom_rules *rules,
@@ -658,7 +664,8 @@ static int check_geometry(struct xbloom *f, struct xbloom_error *err)
 	if (!geometry_is_sane(&f->geometry) || !p->fields || p->fields & ~XBLOOM_FIELDS_ALL ||
 	    p->policy > XBLOOM_POLICY_ALLOW || !f->meta->capacity || f->meta->alarm_percent < 1 ||
 	    f->meta->alarm_percent > 100 || f->lives > XBLOOM_LIVES_MAX || p->current >= f->lives ||
-	    !prefixes_are_sane(p) || p->n_exempt > XBLOOM_EXEMPT_CONSTANTS ||
+	    (f->lives > 1 && !f->meta->ttl_ns) || !prefixes_are_sane(p) ||
+	    p->n_exempt > XBLOOM_EXEMPT_CONSTANTS ||
 	    !memchr(f->meta->name, '\0', sizeof(f->meta->name)))
 		return damaged(f->name, "its record contradicts itself", err);
 	if (!map_is(f->fd[XBLOOM_PIN_FILTER], BPF_MAP_TYPE_ARRAY, XBLOOM_BLOCK_BYTES,
@@ -744,6 +751,8 @@ static int try_open(const char *name, bool writable, int rootfd, const struct xb
 		xbloom_settle_exempt(f);
 	if (!ret && writable)
 		xbloom_settle_journal(f);
+	if (!ret && writable)
+		ret = xbloom_turn(f, err);
 	if (ret)
 		goto out_close;
 	*out = f;
@@ -877,7 +886,13 @@ uint64_t xbloom_hash(const struct xbloom *f, const struct xbloom_flow *flow)
 
 bool xbloom_test(const struct xbloom *f, uint64_t hash)
 {
-	return xbloom_test_hash(&f->geometry, f->blocks, hash);
+	uint32_t i, live = xbloom_live_arrays(f, xbloom_params_in_force(f));
+
+	for (i = 0; i < f->lives; i++)
+		if (live >> i & 1 &&
+		    xbloom_test_hash(&f->geometry, f->blocks + i * f->geometry.blocks, hash))
+			return true;
+	return false;
 }
 
 /* ---- destroy ---- */

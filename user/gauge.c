@@ -66,7 +66,7 @@ uint64_t xbloom_inserted(const struct xbloom *f)
 	if (!__atomic_load_n(&j->open, __ATOMIC_ACQUIRE) ||
 	    __atomic_load_n(&j->hash, __ATOMIC_RELAXED) != hash)
 		return __atomic_load_n(&m->inserted, __ATOMIC_RELAXED);
-	return inserted + xbloom_test(f, hash);
+	return inserted + xbloom_test_hash(&f->geometry, xbloom_current(f), hash);
 }
 
 double xbloom_load(const struct xbloom *f)
@@ -178,8 +178,11 @@ void xbloom_gauge(const struct xbloom *f, struct xbloom_gauge *gauge)
 			continue;
 		rate = gauge_array(&f->geometry, f->blocks + i * f->geometry.blocks, &ones,
 				   &estimated);
-		gauge->ones += ones;
-		gauge->estimated += estimated;
+		/* Of the array that takes keys, as what is inserted and the capacity are. */
+		if (f->blocks + i * f->geometry.blocks == xbloom_current(f)) {
+			gauge->ones = ones;
+			gauge->estimated = estimated;
+		}
 		/* An absent key is called maybe unless each array calls it absent. */
 		gauge->fp_look = right == 1 ? rate : gauge->fp_look + right * rate;
 		right *= 1 - rate;

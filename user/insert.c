@@ -28,18 +28,32 @@ static void in_this_order(void)
 
 #define STORE(to, value) __atomic_store_n(&(to), value, __ATOMIC_RELAXED)
 
+struct xbloom_block *xbloom_current(const struct xbloom *f)
+{
+	uint32_t current = xbloom_params_in_force(f)->current;
+
+	return f->blocks + current % f->lives * f->geometry.blocks;
+}
+
+/* For who holds the lock, and has settled what is in force. */
+static struct xbloom_block *array_of(const struct xbloom *f)
+{
+	return f->blocks + f->meta->params.current % f->lives * f->geometry.blocks;
+}
+
 static bool insert(struct xbloom *f, uint64_t hash)
 {
+	struct xbloom_block *blocks = array_of(f);
 	struct xbloom_meta *m = f->meta;
 
-	if (xbloom_test_hash(&f->geometry, f->blocks, hash))
+	if (xbloom_test_hash(&f->geometry, blocks, hash))
 		return false;
 	STORE(m->journal.hash, hash);
 	STORE(m->journal.inserted, m->inserted);
 	in_this_order();
 	STORE(m->journal.open, 1);
 	in_this_order();
-	xbloom_set_hash(&f->geometry, f->blocks, hash);
+	xbloom_set_hash(&f->geometry, blocks, hash);
 	in_this_order();
 	STORE(m->inserted, m->inserted + 1);
 	in_this_order();
@@ -55,7 +69,7 @@ void xbloom_settle_journal(struct xbloom *f)
 	if (!m->journal.open)
 		return;
 	/* Whatever of this was done already is done once more, to no effect. */
-	xbloom_set_hash(&f->geometry, f->blocks, m->journal.hash);
+	xbloom_set_hash(&f->geometry, array_of(f), m->journal.hash);
 	in_this_order();
 	STORE(m->inserted, m->journal.inserted + 1);
 	in_this_order();
@@ -305,6 +319,6 @@ uint64_t xbloom_count_new(const struct xbloom *f, const struct xbloom_hashes *ha
 	size_t i;
 
 	for (i = 0; i < hashes->n; i++)
-		n += !xbloom_test(f, hashes->v[i]);
+		n += !xbloom_test_hash(&f->geometry, xbloom_current(f), hashes->v[i]);
 	return n;
 }

@@ -266,6 +266,17 @@ int xbloom_check_exempt(struct xbloom *f);
 /* Put the pins in order after a tool that died; for who holds the lock. */
 void xbloom_settle_exempt(struct xbloom *f);
 
+/* ---- ttl.c ---- */
+
+/* CLOCK_BOOTTIME, as the programs have it. */
+uint64_t xbloom_boot_ns(void);
+/* How long an array takes keys. One hour and 2 lives: an hour; 3 lives: half of one. */
+uint64_t xbloom_ttl_period(uint64_t ttl_ns, unsigned int lives);
+/* From now on keys go into this array, whose time begins. */
+void xbloom_ttl_begin(struct xbloom_params *p, uint64_t ttl_ns, uint32_t array, uint64_t now);
+/* Turn to the next array when it is time, by who holds the lock and has settled all else. */
+int xbloom_turn(struct xbloom *f, struct xbloom_error *err);
+
 /* ---- rebuild.c ---- */
 
 /*
@@ -406,6 +417,8 @@ int xbloom_keys_late(const struct xbloom_keys *keys, const struct xbloom *f,
 
 /* ---- insert.c ---- */
 
+/* The array that keys are put into. */
+struct xbloom_block *xbloom_current(const struct xbloom *f);
 /* Finish the insert that a writer died in. */
 void xbloom_settle_journal(struct xbloom *f);
 /* Why the exact map took no more; `code` as its update gave it. */

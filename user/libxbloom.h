@@ -94,7 +94,7 @@ struct xbloom_size {
 	bool nets4;	       /* the exact map of IPv4 prefixes, xbloom_nets4_bytes() */
 	unsigned int n_plens6; /* IPv6 lengths that a packet is asked for; 0: 128 alone */
 	uint32_t plens6[XBLOOM_PLENS6_MAX]; /* the longest first, which is 128 */
-	/* A time to live: arrays in rotation, and the time of one; 0: for ever. */
+	/* A time to live: arrays in rotation, and how long a key stays at least; 0: for ever. */
 	unsigned int lives;
 	uint64_t ttl_ns;
 };
@@ -606,6 +606,20 @@ int xbloom_guard(struct xbloom *f, const unsigned int *ifindexes, size_t n,
 		 struct xbloom_error *err);
 /* Whether attaching does that by itself; in the filter's record. */
 int xbloom_set_guard(struct xbloom *f, bool on, struct xbloom_error *err);
+
+/* ---- a time to live (ttl.c) ---- */
+
+struct xbloom_ttl_state {
+	unsigned int lives;   /* arrays; 0: the filter has no time to live, and all else is 0 */
+	unsigned int current; /* the array that keys go into */
+	double ttl, longest;  /* seconds that a key stays, at least and at most */
+	double turn_in;	      /* until they go into the next array; 0: with the next writer */
+	struct {
+		double expires_in; /* 0: its time is over */
+		uint64_t inserted; /* adds that changed a bit of it */
+	} array[XBLOOM_LIVES_MAX];
+};
+void xbloom_ttl(const struct xbloom *f, struct xbloom_ttl_state *state);
 
 /* What has become of an open filter. */
 enum xbloom_presence {

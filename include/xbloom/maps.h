@@ -208,9 +208,11 @@ struct xbloom_meta {
 	 * program: once the slot holds it, that directory is the filter, whoever lives to rename it.
 	 */
 	__u32 successor;
-	__u32 reserved;
-
-	/* With a time to live: of an array, and what was in those that are not current. */
+	/*
+	 * With a time to live, a writer is about to make array number turning - 1 the current one, of
+	 * which nothing was inserted yet. What was in the others is in inserted_before.
+	 */
+	__u32 turning;
 	__u64 ttl_ns;
 	__u64 inserted_before[XBLOOM_LIVES_MAX];
 	char name[XBLOOM_NAME_MAX];
