@@ -598,12 +598,18 @@ int xbloom_exempt_list(const struct xbloom *f, struct xbloom_exemption **out, si
 int xbloom_exempt_replace(struct xbloom *f, uint32_t why, const struct xbloom_exemption *v,
 			  size_t n, struct xbloom_error *err);
 /*
- * Exempt what the machine itself lives by: the addresses of these devices, the gateways of routes
- * that go out of them, and the resolvers in use, as they are now, in the place of those that it had.
- * Of no devices: none.
+ * Exempt what the machine itself lives by: the addresses of these devices and of those that stand on
+ * them (VLANs, bridges, bonds), the gateways of routes that go out of them, and the resolvers in use,
+ * as they are now, in the place of those that it had. Of no devices: none.
  */
 int xbloom_guard(struct xbloom *f, const unsigned int *ifindexes, size_t n,
 		 struct xbloom_error *err);
+/* The same, beside those that it had: devices in another network namespace may live by them. */
+int xbloom_guard_more(struct xbloom *f, const unsigned int *ifindexes, size_t n,
+		      struct xbloom_error *err);
+/* Take away again what these devices live by, but not what those that stay do. */
+int xbloom_guard_less(struct xbloom *f, const unsigned int *gone, size_t n_gone,
+		      const unsigned int *stay, size_t n_stay, struct xbloom_error *err);
 /* Whether attaching does that by itself; in the filter's record. */
 int xbloom_set_guard(struct xbloom *f, bool on, struct xbloom_error *err);
 
