@@ -30,10 +30,27 @@ static const uint8_t mapped[V6_BYTES] = { [10] = 0xff, [11] = 0xff };
 
 /* ---- one ---- */
 
+const char *xbloom_exemption_text(const struct xbloom_exemption *e, char buf[XBLOOM_EXEMPTION_TEXT])
+{
+	char addr[INET6_ADDRSTRLEN];
+	bool v4 = e->key.plen >= MAPPED_BITS &&
+		  !memcmp(e->key.addr, mapped, sizeof(mapped) - sizeof(uint32_t));
+	unsigned int plen = e->key.plen - (v4 ? MAPPED_BITS : 0);
+
+	inet_ntop(v4 ? AF_INET : AF_INET6,
+		  e->key.addr + (v4 ? sizeof(mapped) - sizeof(uint32_t) : 0), addr, sizeof(addr));
+	if (plen == (v4 ? XBLOOM_PLEN4_HOST : XBLOOM_PLEN6_HOST))
+		snprintf(buf, XBLOOM_EXEMPTION_TEXT, "%s", addr);
+	else
+		snprintf(buf, XBLOOM_EXEMPTION_TEXT, "%s/%u", addr, plen);
+	return buf;
+}
+
 int xbloom_exemption(const struct xbloom_flow *flow, uint32_t why, struct xbloom_exemption *out,
 		     struct xbloom_error *err)
 {
 	__u64 mask[2], addr[2], outer[2];
+	char text[XBLOOM_EXEMPTION_TEXT];
 
 	*out = (struct xbloom_exemption){ .why = why };
 	if (flow->family == XBLOOM_FAMILY_V4) {
@@ -55,9 +72,9 @@ int xbloom_exemption(const struct xbloom_flow *flow, uint32_t why, struct xbloom
 	if (flow->family == XBLOOM_FAMILY_V6 && out->key.plen < MAPPED_BITS &&
 	    !((outer[0] & mask[0]) ^ addr[0]) && !((outer[1] & mask[1]) ^ addr[1]))
 		return xbloom_fail(err, -EINVAL,
-				   "an exemption as wide as ::/%u would be one of all IPv4 "
-				   "addresses, too: write narrower ones (2000::/3 is the Internet)",
-				   out->key.plen);
+				   "to exempt %s would be to exempt all IPv4 addresses, too: write "
+				   "narrower prefixes (2000::/3 is the Internet)",
+				   xbloom_exemption_text(out, text));
 	return 0;
 }
 
@@ -67,22 +84,6 @@ static int compare(const void *x, const void *y)
 	int order = memcmp(a->key.addr, b->key.addr, V6_BYTES);
 
 	return order ? order : (int)a->key.plen - (int)b->key.plen;
-}
-
-const char *xbloom_exemption_text(const struct xbloom_exemption *e, char buf[XBLOOM_EXEMPTION_TEXT])
-{
-	char addr[INET6_ADDRSTRLEN];
-	bool v4 = e->key.plen >= MAPPED_BITS &&
-		  !memcmp(e->key.addr, mapped, sizeof(mapped) - sizeof(uint32_t));
-	unsigned int plen = e->key.plen - (v4 ? MAPPED_BITS : 0);
-
-	inet_ntop(v4 ? AF_INET : AF_INET6,
-		  e->key.addr + (v4 ? sizeof(mapped) - sizeof(uint32_t) : 0), addr, sizeof(addr));
-	if (plen == (v4 ? XBLOOM_PLEN4_HOST : XBLOOM_PLEN6_HOST))
-		snprintf(buf, XBLOOM_EXEMPTION_TEXT, "%s", addr);
-	else
-		snprintf(buf, XBLOOM_EXEMPTION_TEXT, "%s/%u", addr, plen);
-	return buf;
 }
 
 /* ---- the record ---- */
@@ -423,12 +424,13 @@ static int take(void *ctx, unsigned int worker, const struct xbloom_flow *flow, 
 {
 	struct reading *r = ctx;
 	struct xbloom_exemption e;
-	int ret = xbloom_exemption(flow, XBLOOM_EXEMPT_USER, &e, r->err);
 
 	(void)worker;
 	(void)text;
 	(void)len;
-	return ret ? ret : keep(r, &e);
+	if (xbloom_exemption(flow, XBLOOM_EXEMPT_USER, &e, r->err))
+		return -EBADMSG;
+	return keep(r, &e);
 }
 
 int xbloom_exempt_read(const char *path, struct xbloom_exemption **out, size_t *n,
@@ -446,7 +448,7 @@ int xbloom_exempt_read(const char *path, struct xbloom_exemption **out, size_t *
 		free(r.v);
 	*out = ret ? NULL : r.v;
 	*n = ret ? 0 : r.n;
-	return ret;
+	return ret == -EBADMSG ? -EINVAL : ret;
 }
 
 /* ---- the guard ---- */

@@ -253,7 +253,8 @@ struct xbloom_list_options {
  * are zero). A range comes as the fewest prefixes that cover it, one call each. Called from several
  * threads at once, each with its own worker number; with threads 1 from the caller's, worker 0.
  * text, len: the entry as it stood in the file; NULL, 0 for the raw formats. A negative return ends
- * the reading and is returned; the message is the callback's to write.
+ * the reading and is returned; the message is the callback's to write. -EBADMSG, with one thread: what
+ * it wrote, into the same error, is about the entry, and "FILE:LINE: " is put before it.
  */
 typedef int (*xbloom_entry_fn)(void *ctx, unsigned int worker, const struct xbloom_flow *flow,
 			       const char *text, size_t len);
