@@ -186,15 +186,5 @@ for ((step = 1; ; step++)); do
 done
 is "$wrong" "" "who reads while the exemptions change, at any of $((step - 1)) steps, has one set or the other"
 ok "there were steps" test $step -gt 20
-wrong=
-for ((step = 1; ; step++)); do
-	"$KILLAT" --run "sh $T/turn" $step "$XDP_BLOOM" create f --items 10 >$T/out 2>&1 9>$T/step
-	status=$?
-	[ $status != 126 ] || break
-	[ $status = 2 ] && grep -q 'is there already' $T/out ||
-		wrong+="$(head -1 $T/step): status $status, $(<$T/out)"$'\n'
-done
-is "$wrong" "" "nor does create take the filter's name for free, at any of $((step - 1)) steps"
-is "$(field f capacity)" 1000 "and the filter is the one that was"
 
 done_testing
