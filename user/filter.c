@@ -954,7 +954,7 @@ static int destroy_leftover(int rootfd, const char *name, struct xbloom_error *e
 
 int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct xbloom_error *err)
 {
-	char trash[XBLOOM_NAME_MAX + 1];
+	char trash[XBLOOM_NAME_MAX + 1], successor[XBLOOM_NAME_MAX + 1];
 	AUTO_CLOSE int rootfd = -1;
 	AUTO_CLOSE int dirfd = -1;
 	int ret;
@@ -982,6 +982,7 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 		return xbloom_fail(err, -ENOENT, "filter %s was destroyed meanwhile", name);
 	/* The name goes first: if it will not, nothing has changed. */
 	xbloom_trash_entry(trash, name);
+	xbloom_successor_entry(successor, name);
 	if (renameat(rootfd, name, rootfd, trash))
 		return xbloom_fail_errno(err, -errno, "cannot remove filter %s", name);
 	ret = xbloom_detach_entry(trash, err);
@@ -991,5 +992,7 @@ int xbloom_destroy(const char *name, const struct xbloom_options *opts, struct x
 						 trash);
 		return ret;
 	}
+	/* What a rebuild that died left; one that lives finds out by itself. */
+	xbloom_sweep_successor(rootfd, successor);
 	return xbloom_remove_dir(rootfd, trash, err);
 }

@@ -222,7 +222,7 @@ ok "src,dport: but not on another port" tcp_passes $LISTED6
 expect 0 "destroy" xb destroy f
 
 expect 0 "create by destination" xb create f "${SURE[@]}" --key dst
-expect 0 "attach" xb attach f s0
+expect 0 "attach" xb attach f s0 --no-guard
 expect 0 "add the server's IPv6 address" xb add f $SERVER6
 ok "dst: it is not reached" udp_stopped $UNLISTED6
 ok "dst: its IPv4 address is" udp_passes $UNLISTED4
