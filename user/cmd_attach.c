@@ -125,36 +125,12 @@ static int print_attached(struct xbloom *f, const struct xbloom_attach_options *
 	return 0;
 }
 
-/* Whether attaching exempts what the machine itself lives by. */
-static bool has_guard(const struct xbloom *f)
-{
-	struct xbloom_rules rules;
-
-	xbloom_rules(f, &rules);
-	return xbloom_meta(f)->guard && rules.policy == XBLOOM_POLICY_BLOCK &&
-	       rules.fields & XBLOOM_FIELDS_ADDR;
-}
-
-/* What was exempt for the guard's sake is so again. The first error is the one to tell. */
-static void take_back_guard(struct xbloom *f, struct xbloom_exemption *old, size_t n)
-{
-	struct xbloom_error ignored;
-	size_t i, kept = 0;
-
-	for (i = 0; i < n; i++) {
-		old[kept] = old[i];
-		old[kept].why &= XBLOOM_EXEMPT_GUARD;
-		kept += old[kept].why != 0;
-	}
-	xbloom_exempt_replace(f, XBLOOM_EXEMPT_GUARD, old, kept, &ignored);
-}
-
 /* The guard first, so that the filter never drops what the machine lives by. */
 static int attach_on_guard(struct xbloom *f, const char *const *devices, size_t n,
 			   const struct xbloom_attach_options *opts, struct xbloom_error *err)
 {
 	struct xbloom_exemption *old = NULL;
-	size_t n_old = 0, user, guard;
+	size_t n_old = 0;
 	int ret = xbloom_exempt_list(f, &old, &n_old, err);
 
 	if (!ret)
@@ -162,27 +138,26 @@ static int attach_on_guard(struct xbloom *f, const char *const *devices, size_t 
 	if (!ret) {
 		ret = xbloom_attach(f, devices, n, opts, err);
 		if (ret)
-			take_back_guard(f, old, n_old);
+			take_back_exemptions(f, old, n_old);
 	}
 	free(old);
-	if (!ret)
-		ret = count_exemptions(f, &user, &guard, err);
-	if (!ret && guard)
-		say("%zu address%s that this machine lives by %s exempt (show %s --exempt)", guard,
-		    guard == 1 ? "" : "es", guard == 1 ? "is" : "are", xbloom_meta(f)->name);
-	return ret;
+	return ret ? ret : say_guard(f, err);
 }
 
 static int attach(const char *name, const char *const *devices, size_t n,
 		  const struct xbloom_attach_options *opts, bool guard, bool json)
 {
 	struct xbloom_error err = { "" };
+	struct xbloom_rules rules;
 	struct xbloom *f = NULL;
 	int ret = xbloom_open(name, XBLOOM_OPEN_WRITE, cli_options(), &f, &err);
 
-	if (!ret)
-		ret = guard && has_guard(f) ? attach_on_guard(f, devices, n, opts, &err)
-					    : xbloom_attach(f, devices, n, opts, &err);
+	if (!ret) {
+		xbloom_rules(f, &rules);
+		ret = guard && wants_guard(f, rules.policy)
+			      ? attach_on_guard(f, devices, n, opts, &err)
+			      : xbloom_attach(f, devices, n, opts, &err);
+	}
 	if (!ret)
 		ret = print_attached(f, opts, json, &err);
 	xbloom_close(f);

@@ -344,8 +344,10 @@ static int create(struct request *r)
 	/* What came while it was made ends us here, after a create that gave up for it. */
 	if (ret)
 		release_signals();
-	else
+	else {
+		warn_of_everything(exempt, r->rules.n_exempt);
 		ret = print_result(f, &reading, r->json, &err);
+	}
 	xbloom_keys_close(reading.keys);
 	xbloom_special_close(reading.special);
 	free(exempt);

@@ -2,15 +2,18 @@
 /*
  * xdp-bloom detach: take filters off devices. The filters stay, and so do programs of others.
  */
-#include "cli.h"
+#include "exemptions.h"
 
 static const struct option options[] = { COMMON_OPTIONS };
 
 static int run(int argc, char **argv)
 {
+	const char *const *devices;
 	struct xbloom_error err = { "" };
+	struct leaving *leaving = NULL;
 	bool json = false;
-	int c;
+	size_t n;
+	int c, ret;
 
 	while ((c = next_option(&verb_detach, argc, argv, options)) != -1) {
 		if (c != OPT_JSON)
@@ -19,10 +22,18 @@ static int run(int argc, char **argv)
 	}
 	if (optind == argc)
 		return fail("detach needs a device (xdp-bloom detach --help)");
-	if (xbloom_detach((const char *const *)argv + optind, (size_t)(argc - optind), &err))
-		return fail_err(&err);
-	print_devices_done("detached", argv + optind, (size_t)(argc - optind), json);
-	return EXIT_DONE;
+	devices = (const char *const *)argv + optind;
+	n = (size_t)(argc - optind);
+	ret = leaving_look(devices, n, &leaving, &err);
+	if (!ret)
+		ret = xbloom_detach(devices, n, &err);
+	if (!ret) {
+		/* Not before: as long as a filter is there, its guard is. */
+		leaving_forget(leaving);
+		print_devices_done("detached", argv + optind, n, json);
+	}
+	leaving_free(leaving);
+	return ret ? fail_err(&err) : EXIT_DONE;
 }
 
 const struct verb verb_detach = {
@@ -32,7 +43,9 @@ const struct verb verb_detach = {
 		"\n"
 		"Takes off what xdp-bloom attached; another XDP program stays, and is named. Of "
 		"several\n"
-		"devices either all are changed or none.\n"
+		"devices either all are changed or none. What the guard of attach exempted "
+		"for\n"
+		"their sake is exempt no more.\n"
 		"\n"
 		"  --json  one JSON object\n",
 	.run = run,

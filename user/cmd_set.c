@@ -104,6 +104,16 @@ static int read_exempt(const struct request *r, struct exemptions *e, struct xbl
 	return xbloom_exempt_read(r->exempt, &e->v, &e->n, err);
 }
 
+/* A filter that begins to block where it is attached already, has a guard like one that did before. */
+static bool begins_to_block(const struct xbloom *f, const struct request *r)
+{
+	struct xbloom_rules rules;
+
+	xbloom_rules(f, &rules);
+	return r->guard < 0 && r->set_policy && rules.policy != r->policy &&
+	       wants_guard(f, r->policy);
+}
+
 static int set_exempt(struct xbloom *f, const struct request *r, const struct exemptions *e,
 		      struct xbloom_error *err)
 {
@@ -112,11 +122,37 @@ static int set_exempt(struct xbloom *f, const struct request *r, const struct ex
 	if (r->exempt)
 		ret = xbloom_exempt_replace(f, XBLOOM_EXEMPT_USER, e->v, e->n, err);
 	if (!ret && r->guard > 0)
-		ret = guard_devices(f, NULL, 0, err);
+		ret = guard_anew(f, err);
 	if (!ret && !r->guard)
 		ret = xbloom_guard(f, NULL, 0, err);
+	if (!ret && begins_to_block(f, r)) {
+		ret = guard_devices(f, NULL, 0, err);
+		if (!ret)
+			ret = say_guard(f, err);
+	}
+	return ret;
+}
+
+/* Exemptions before rules, so that nothing is dropped that is to be exempt; all or nothing. */
+static int set_all(struct xbloom *f, const struct request *r, const struct xbloom_rules *rules,
+		   const struct exemptions *e, struct xbloom_error *err)
+{
+	struct xbloom_exemption *old = NULL;
+	size_t n = 0;
+	int ret = xbloom_exempt_list(f, &old, &n, err);
+
+	if (!ret) {
+		ret = set_exempt(f, r, e, err);
+		if (!ret && changes_rules(r))
+			ret = xbloom_set_rules(f, rules, err);
+		if (ret)
+			take_back_exemptions(f, old, n);
+	}
+	free(old);
 	if (!ret && r->guard >= 0)
 		ret = xbloom_set_guard(f, r->guard, err);
+	if (!ret)
+		warn_of_everything(e->v, e->n);
 	return ret;
 }
 
@@ -142,10 +178,7 @@ static int set(const char *name, const struct request *r, bool json)
 		return EXIT_FAILED;
 	}
 	/* First what can fail, so that it is all or nothing. */
-	if (changes_rules(r))
-		ret = xbloom_set_rules(f, &rules, &err);
-	if (!ret)
-		ret = set_exempt(f, r, &exempt, &err);
+	ret = set_all(f, r, &rules, &exempt, &err);
 	free(exempt.v);
 	if (!ret && r->alarm)
 		ret = xbloom_set_alarm(f, r->alarm, &err);

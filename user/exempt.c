@@ -30,10 +30,27 @@ static const uint8_t mapped[V6_BYTES] = { [10] = 0xff, [11] = 0xff };
 
 /* ---- one ---- */
 
+const char *xbloom_exemption_text(const struct xbloom_exemption *e, char buf[XBLOOM_EXEMPTION_TEXT])
+{
+	char addr[INET6_ADDRSTRLEN];
+	bool v4 = e->key.plen >= MAPPED_BITS &&
+		  !memcmp(e->key.addr, mapped, sizeof(mapped) - sizeof(uint32_t));
+	unsigned int plen = e->key.plen - (v4 ? MAPPED_BITS : 0);
+
+	inet_ntop(v4 ? AF_INET : AF_INET6,
+		  e->key.addr + (v4 ? sizeof(mapped) - sizeof(uint32_t) : 0), addr, sizeof(addr));
+	if (plen == (v4 ? XBLOOM_PLEN4_HOST : XBLOOM_PLEN6_HOST))
+		snprintf(buf, XBLOOM_EXEMPTION_TEXT, "%s", addr);
+	else
+		snprintf(buf, XBLOOM_EXEMPTION_TEXT, "%s/%u", addr, plen);
+	return buf;
+}
+
 int xbloom_exemption(const struct xbloom_flow *flow, uint32_t why, struct xbloom_exemption *out,
 		     struct xbloom_error *err)
 {
 	__u64 mask[2], addr[2], outer[2];
+	char text[XBLOOM_EXEMPTION_TEXT];
 
 	*out = (struct xbloom_exemption){ .why = why };
 	if (flow->family == XBLOOM_FAMILY_V4) {
@@ -55,9 +72,9 @@ int xbloom_exemption(const struct xbloom_flow *flow, uint32_t why, struct xbloom
 	if (flow->family == XBLOOM_FAMILY_V6 && out->key.plen < MAPPED_BITS &&
 	    !((outer[0] & mask[0]) ^ addr[0]) && !((outer[1] & mask[1]) ^ addr[1]))
 		return xbloom_fail(err, -EINVAL,
-				   "an exemption as wide as ::/%u would be one of all IPv4 "
-				   "addresses, too: write narrower ones (2000::/3 is the Internet)",
-				   out->key.plen);
+				   "to exempt %s would be to exempt all IPv4 addresses, too: write "
+				   "narrower prefixes (2000::/3 is the Internet)",
+				   xbloom_exemption_text(out, text));
 	return 0;
 }
 
@@ -67,22 +84,6 @@ static int compare(const void *x, const void *y)
 	int order = memcmp(a->key.addr, b->key.addr, V6_BYTES);
 
 	return order ? order : (int)a->key.plen - (int)b->key.plen;
-}
-
-const char *xbloom_exemption_text(const struct xbloom_exemption *e, char buf[XBLOOM_EXEMPTION_TEXT])
-{
-	char addr[INET6_ADDRSTRLEN];
-	bool v4 = e->key.plen >= MAPPED_BITS &&
-		  !memcmp(e->key.addr, mapped, sizeof(mapped) - sizeof(uint32_t));
-	unsigned int plen = e->key.plen - (v4 ? MAPPED_BITS : 0);
-
-	inet_ntop(v4 ? AF_INET : AF_INET6,
-		  e->key.addr + (v4 ? sizeof(mapped) - sizeof(uint32_t) : 0), addr, sizeof(addr));
-	if (plen == (v4 ? XBLOOM_PLEN4_HOST : XBLOOM_PLEN6_HOST))
-		snprintf(buf, XBLOOM_EXEMPTION_TEXT, "%s", addr);
-	else
-		snprintf(buf, XBLOOM_EXEMPTION_TEXT, "%s/%u", addr, plen);
-	return buf;
 }
 
 /* ---- the record ---- */
@@ -103,55 +104,94 @@ static bool is_trie(int fd, uint32_t id)
 	       info.value_size == sizeof(uint32_t);
 }
 
+static int trie_at(const char *path, uint32_t id)
+{
+	int fd = bpf_obj_get(path);
+
+	if (!is_trie(fd, id))
+		xbloom_close_fd(&fd);
+	return fd;
+}
+
 /* A tool may have died between the program's coming into force and the renaming of its record. */
 static int record_in_next(const struct xbloom *f, uint32_t id)
 {
 	char path[XBLOOM_PATH_MAX];
-	int fd;
 
-	if (next_path(path, f, NULL))
-		return -1;
-	fd = bpf_obj_get(path);
-	if (is_trie(fd, id))
-		return fd;
-	xbloom_close_fd(&fd);
-	return -1;
+	return next_path(path, f, NULL) ? -1 : trie_at(path, id);
 }
+
+static int record_in_place(const struct xbloom *f, uint32_t id)
+{
+	char path[XBLOOM_PATH_MAX];
+
+	return xbloom_pin_path(path, f->name, XBLOOM_PIN_EXEMPT, NULL) ? -1 : trie_at(path, id);
+}
+
+/* Each look of a reader meets another writer's change; nobody makes so many in a row. */
+#define LOOKS 100
 
 int xbloom_check_exempt(struct xbloom *f)
 {
-	uint32_t id = xbloom_params_in_force(f)->exempt_id;
-	int fd;
+	uint32_t id = xbloom_params_in_force(f)->exempt_id, last;
+	int i, fd;
 
-	if (!id) {
-		xbloom_close_fd(&f->fd[XBLOOM_PIN_EXEMPT]);
-		return 0;
+	/*
+	 * A reader holds no lock: while it looked from the record to the pins, both may have become
+	 * another set's. Only where the record stands still is a trie that it names and nobody pins
+	 * a damage.
+	 */
+	for (i = 0; i < LOOKS; i++) {
+		if (!id) {
+			xbloom_close_fd(&f->fd[XBLOOM_PIN_EXEMPT]);
+			return 0;
+		}
+		if (is_trie(f->fd[XBLOOM_PIN_EXEMPT], id))
+			return 0;
+		/* In the order in which it moves, so that it is not missed on its way. */
+		fd = record_in_next(f, id);
+		if (fd < 0)
+			fd = record_in_place(f, id);
+		if (fd >= 0) {
+			xbloom_close_fd(&f->fd[XBLOOM_PIN_EXEMPT]);
+			f->fd[XBLOOM_PIN_EXEMPT] = fd;
+			return 0;
+		}
+		last = id;
+		id = xbloom_params_in_force(f)->exempt_id;
+		if (id == last)
+			break;
 	}
-	if (is_trie(f->fd[XBLOOM_PIN_EXEMPT], id))
-		return 0;
-	fd = record_in_next(f, id);
-	if (fd < 0)
-		return -ENOENT;
-	xbloom_close_fd(&f->fd[XBLOOM_PIN_EXEMPT]);
-	f->fd[XBLOOM_PIN_EXEMPT] = fd;
-	return 0;
+	return -ENOENT;
 }
 
-/* The pin NEXT takes the place of the other, or goes. */
+/*
+ * The pin NEXT takes the place of the other, or goes. Where it is in force and cannot be renamed, it
+ * stays: it is the record, which is found there, too.
+ */
 static void settle_pin(const struct xbloom *f, bool in_force)
 {
-	const char *pin = xbloom_pin_names[XBLOOM_PIN_EXEMPT];
-
-	if (!in_force || renameat(f->dir_fd, NEXT, f->dir_fd, pin))
+	if (in_force)
+		renameat(f->dir_fd, NEXT, f->dir_fd, xbloom_pin_names[XBLOOM_PIN_EXEMPT]);
+	else
 		unlinkat(f->dir_fd, NEXT, 0);
+}
+
+static bool is_pinned(const struct xbloom *f, const char *pin)
+{
+	return !faccessat(f->dir_fd, pin, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
 void xbloom_settle_exempt(struct xbloom *f)
 {
+	const char *pin = xbloom_pin_names[XBLOOM_PIN_EXEMPT];
 	uint32_t id = f->meta->params.exempt_id;
 	int fd;
 
-	if (faccessat(f->dir_fd, NEXT, F_OK, AT_SYMLINK_NOFOLLOW))
+	/* Who ended all exemptions died before the record of them went. */
+	if (!id && is_pinned(f, pin))
+		unlinkat(f->dir_fd, pin, 0);
+	if (!is_pinned(f, NEXT))
 		return;
 	fd = id ? record_in_next(f, id) : -1;
 	settle_pin(f, fd >= 0);
@@ -165,10 +205,14 @@ int xbloom_exempt_list(const struct xbloom *f, struct xbloom_exemption **out, si
 	struct xbloom_exempt_key at, *last = NULL;
 	struct xbloom_exemption *v = NULL;
 	size_t used = 0, room = 0;
+	int ret = fd < 0 ? -ENOENT : 0;
 
 	*out = NULL;
 	*n = 0;
-	while (fd >= 0 && !bpf_map_get_next_key(fd, last, &at)) {
+	while (!ret) {
+		ret = bpf_map_get_next_key(fd, last, &at);
+		if (ret)
+			break;
 		if (used == room) {
 			struct xbloom_exemption *more;
 
@@ -180,13 +224,17 @@ int xbloom_exempt_list(const struct xbloom *f, struct xbloom_exemption **out, si
 			}
 			v = more;
 		}
+		/* Nobody writes a record in place: what was found is there. */
 		v[used] = (struct xbloom_exemption){ .key = at };
-		last = &v[used].key;
-		if (!bpf_map_lookup_elem(fd, last, &v[used].why))
-			used++;
-		else
-			at = *last; /* nobody writes a record in place */
+		ret = bpf_map_lookup_elem(fd, &at, &v[used].why);
+		used += !ret;
 		last = &at;
+	}
+	/* Half of them would be taken for all, and the rest be lost with the next change. */
+	if (ret != -ENOENT) {
+		free(v);
+		return xbloom_fail_errno(err, ret, "cannot read the exemptions of filter %s",
+					 f->name);
 	}
 	if (used)
 		qsort(v, used, sizeof(*v), compare);
@@ -212,8 +260,10 @@ static int unite(const struct xbloom_exemption *old, size_t n_old, uint32_t repl
 		v[all].why &= ~replaced;
 		all += v[all].why != 0;
 	}
-	for (i = 0; i < n_new; i++)
-		v[all++] = new[i];
+	for (i = 0; i < n_new; i++) {
+		v[all] = new[i];
+		all += v[all].why != 0;
+	}
 	if (all)
 		qsort(v, all, sizeof(*v), compare);
 	for (i = 0; i < all; i++) {
@@ -245,6 +295,8 @@ static int make_trie(const struct xbloom_exemption *v, size_t n, struct xbloom_e
 	size_t i;
 	int ret;
 
+	if (n > EXEMPT_MAX)
+		return xbloom_fail(err, -E2BIG, "%zu exemptions are more than %u", n, EXEMPT_MAX);
 	fd = bpf_map_create(BPF_MAP_TYPE_LPM_TRIE, "xbloom_exempt",
 			    sizeof(struct xbloom_exempt_key), sizeof(uint32_t), EXEMPT_MAX, &opts);
 	if (fd < 0)
@@ -337,9 +389,6 @@ int xbloom_exempt_replace(struct xbloom *f, uint32_t why, const struct xbloom_ex
 		ret = xbloom_exempt_list(f, &old, &n_old, err);
 	if (!ret)
 		ret = unite(old, n_old, why, v, n, &all, &n_all, err);
-	if (!ret && n_all > EXEMPT_MAX)
-		ret = xbloom_fail(err, -E2BIG, "%zu exemptions are more than %u", n_all,
-				  EXEMPT_MAX);
 	if (!ret && !are_same(old, n_old, all, n_all))
 		ret = put(f, all, n_all, err);
 	free(old);
@@ -355,14 +404,8 @@ struct reading {
 	struct xbloom_error *err;
 };
 
-static int take(void *ctx, unsigned int worker, const struct xbloom_flow *flow, const char *text,
-		size_t len)
+static int keep(struct reading *r, const struct xbloom_exemption *e)
 {
-	struct reading *r = ctx;
-
-	(void)worker;
-	(void)text;
-	(void)len;
 	if (r->n == r->room) {
 		size_t room = r->room ? r->room * 2 : 16;
 		struct xbloom_exemption *v = reallocarray(r->v, room, sizeof(*v));
@@ -372,7 +415,22 @@ static int take(void *ctx, unsigned int worker, const struct xbloom_flow *flow, 
 		r->v = v;
 		r->room = room;
 	}
-	return xbloom_exemption(flow, XBLOOM_EXEMPT_USER, &r->v[r->n++], r->err);
+	r->v[r->n++] = *e;
+	return 0;
+}
+
+static int take(void *ctx, unsigned int worker, const struct xbloom_flow *flow, const char *text,
+		size_t len)
+{
+	struct reading *r = ctx;
+	struct xbloom_exemption e;
+
+	(void)worker;
+	(void)text;
+	(void)len;
+	if (xbloom_exemption(flow, XBLOOM_EXEMPT_USER, &e, r->err))
+		return -EBADMSG;
+	return keep(r, &e);
 }
 
 int xbloom_exempt_read(const char *path, struct xbloom_exemption **out, size_t *n,
@@ -390,7 +448,7 @@ int xbloom_exempt_read(const char *path, struct xbloom_exemption **out, size_t *
 		free(r.v);
 	*out = ret ? NULL : r.v;
 	*n = ret ? 0 : r.n;
-	return ret;
+	return ret == -EBADMSG ? -EINVAL : ret;
 }
 
 /* ---- the guard ---- */
@@ -398,13 +456,12 @@ int xbloom_exempt_read(const char *path, struct xbloom_exemption **out, size_t *
 static int add_machine(struct reading *r, const struct xbloom_machine_addr *a, uint32_t why)
 {
 	struct xbloom_flow flow = a->flow;
+	struct xbloom_exemption e;
 	int ret;
 
 	flow.plen = flow.family == XBLOOM_FAMILY_V4 ? XBLOOM_PLEN4_HOST : XBLOOM_PLEN6_HOST;
-	ret = take(r, 0, &flow, NULL, 0);
-	if (!ret)
-		r->v[r->n - 1].why = why;
-	return ret;
+	ret = xbloom_exemption(&flow, why, &e, r->err);
+	return ret ? ret : keep(r, &e);
 }
 
 static bool is_one_of(unsigned int ifindex, const unsigned int *ifindexes, size_t n)
@@ -417,24 +474,113 @@ static bool is_one_of(unsigned int ifindex, const unsigned int *ifindexes, size_
 	return false;
 }
 
-int xbloom_guard(struct xbloom *f, const unsigned int *ifindexes, size_t n_ifindexes,
+/* What these devices live by, and all that stand on them, which is nothing for none of them. */
+static int collect(const struct xbloom_machine *m, const unsigned int *ifindexes, size_t n,
+		   struct reading *r)
+{
+	unsigned int *all = NULL;
+	size_t i, n_all = 0;
+	int ret = n ? xbloom_machine_above(m, ifindexes, n, &all, &n_all, r->err) : 0;
+
+	for (i = 0; i < m->n && n_all && !ret; i++) {
+		const struct xbloom_machine_addr *a = &m->v[i];
+
+		if (a->why == XBLOOM_EXEMPT_RESOLVER || is_one_of(a->ifindex, all, n_all))
+			ret = add_machine(r, a, a->why);
+	}
+	free(all);
+	return ret;
+}
+
+int xbloom_guard(struct xbloom *f, const unsigned int *ifindexes, size_t n,
 		 struct xbloom_error *err)
 {
 	struct xbloom_machine machine = { 0 };
 	struct reading r = { .err = err };
-	size_t i;
-	int ret = n_ifindexes ? xbloom_machine_read(&machine, err) : 0;
+	int ret = n ? xbloom_machine_read(&machine, err) : 0;
 
-	for (i = 0; i < machine.n && !ret; i++) {
-		const struct xbloom_machine_addr *a = &machine.v[i];
-
-		if (a->why == XBLOOM_EXEMPT_RESOLVER ||
-		    is_one_of(a->ifindex, ifindexes, n_ifindexes))
-			ret = add_machine(&r, a, a->why);
-	}
+	if (!ret)
+		ret = collect(&machine, ifindexes, n, &r);
 	if (!ret)
 		ret = xbloom_exempt_replace(f, XBLOOM_EXEMPT_GUARD, r.v, r.n, err);
 	free(r.v);
+	xbloom_machine_free(&machine);
+	return ret;
+}
+
+/* Those of the record that are there for the guard's sake, and for that alone. */
+static int read_guard(const struct xbloom *f, struct reading *r)
+{
+	struct xbloom_exemption *old = NULL;
+	size_t i, n = 0;
+	int ret = xbloom_exempt_list(f, &old, &n, r->err);
+
+	for (i = 0; i < n && !ret; i++) {
+		old[i].why &= XBLOOM_EXEMPT_GUARD;
+		if (old[i].why)
+			ret = keep(r, &old[i]);
+	}
+	free(old);
+	return ret;
+}
+
+int xbloom_guard_more(struct xbloom *f, const unsigned int *ifindexes, size_t n,
+		      struct xbloom_error *err)
+{
+	struct xbloom_machine machine = { 0 };
+	struct reading r = { .err = err };
+	int ret = xbloom_machine_read(&machine, err);
+
+	if (!ret)
+		ret = read_guard(f, &r);
+	if (!ret)
+		ret = collect(&machine, ifindexes, n, &r);
+	if (!ret)
+		ret = xbloom_exempt_replace(f, XBLOOM_EXEMPT_GUARD, r.v, r.n, err);
+	free(r.v);
+	xbloom_machine_free(&machine);
+	return ret;
+}
+
+static uint32_t why_in(const struct reading *r, const struct xbloom_exemption *e)
+{
+	uint32_t why = 0;
+	size_t i;
+
+	for (i = 0; i < r->n; i++)
+		if (!compare(&r->v[i], e))
+			why |= r->v[i].why;
+	return why;
+}
+
+int xbloom_guard_less(struct xbloom *f, const unsigned int *gone, size_t n_gone,
+		      const unsigned int *stay, size_t n_stay, struct xbloom_error *err)
+{
+	struct reading now = { .err = err }, out = { .err = err }, kept = { .err = err };
+	struct xbloom_machine machine = { 0 };
+	size_t i, devices = 0;
+	int ret = xbloom_machine_read(&machine, err);
+
+	if (!ret)
+		ret = read_guard(f, &now);
+	if (!ret)
+		ret = collect(&machine, gone, n_gone, &out);
+	if (!ret)
+		ret = collect(&machine, stay, n_stay, &kept);
+	for (i = 0; i < now.n && !ret; i++) {
+		/* The resolvers are no device's, and stay as long as one does. */
+		uint32_t went = why_in(&out, &now.v[i]) & ~why_in(&kept, &now.v[i]) &
+				~XBLOOM_EXEMPT_RESOLVER;
+
+		now.v[i].why &= ~went;
+		devices += !!(now.v[i].why & ~XBLOOM_EXEMPT_RESOLVER);
+	}
+	if (!ret)
+		ret = xbloom_exempt_replace(f, XBLOOM_EXEMPT_GUARD, now.v,
+					    devices || n_stay ? now.n : 0, err);
+	free(now.v);
+	free(out.v);
+	free(kept.v);
 	xbloom_machine_free(&machine);
 	return ret;
 }

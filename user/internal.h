@@ -248,13 +248,23 @@ struct xbloom_machine_addr {
 	uint32_t why;		 /* XBLOOM_EXEMPT_OWN, _GATEWAY or _RESOLVER */
 	unsigned int ifindex;	 /* 0: of none */
 };
+/* What comes for `upper` comes through `lower`: a VLAN and its device, a port and its bridge. */
+struct xbloom_machine_link {
+	unsigned int lower, upper;
+};
 struct xbloom_machine {
 	struct xbloom_machine_addr *v;
 	size_t n;
+	struct xbloom_machine_link *links;
+	size_t n_links;
 };
 /* As the network namespace of the caller has them. Free with xbloom_machine_free(). */
 int xbloom_machine_read(struct xbloom_machine *m, struct xbloom_error *err);
 void xbloom_machine_free(struct xbloom_machine *m);
+
+/* These devices, and all that stand on them, at whatever height. Free *out with free(). */
+int xbloom_machine_above(const struct xbloom_machine *m, const unsigned int *ifindexes, size_t n,
+			 unsigned int **out, size_t *n_out, struct xbloom_error *err);
 
 /* ---- exempt.c ---- */
 

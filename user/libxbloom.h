@@ -253,7 +253,8 @@ struct xbloom_list_options {
  * are zero). A range comes as the fewest prefixes that cover it, one call each. Called from several
  * threads at once, each with its own worker number; with threads 1 from the caller's, worker 0.
  * text, len: the entry as it stood in the file; NULL, 0 for the raw formats. A negative return ends
- * the reading and is returned; the message is the callback's to write.
+ * the reading and is returned; the message is the callback's to write. -EBADMSG, with one thread: what
+ * it wrote, into the same error, is about the entry, and "FILE:LINE: " is put before it.
  */
 typedef int (*xbloom_entry_fn)(void *ctx, unsigned int worker, const struct xbloom_flow *flow,
 			       const char *text, size_t len);
@@ -598,12 +599,18 @@ int xbloom_exempt_list(const struct xbloom *f, struct xbloom_exemption **out, si
 int xbloom_exempt_replace(struct xbloom *f, uint32_t why, const struct xbloom_exemption *v,
 			  size_t n, struct xbloom_error *err);
 /*
- * Exempt what the machine itself lives by: the addresses of these devices, the gateways of routes
- * that go out of them, and the resolvers in use, as they are now, in the place of those that it had.
- * Of no devices: none.
+ * Exempt what the machine itself lives by: the addresses of these devices and of those that stand on
+ * them (VLANs, bridges, bonds), the gateways of routes that go out of them, and the resolvers in use,
+ * as they are now, in the place of those that it had. Of no devices: none.
  */
 int xbloom_guard(struct xbloom *f, const unsigned int *ifindexes, size_t n,
 		 struct xbloom_error *err);
+/* The same, beside those that it had: devices in another network namespace may live by them. */
+int xbloom_guard_more(struct xbloom *f, const unsigned int *ifindexes, size_t n,
+		      struct xbloom_error *err);
+/* Take away again what these devices live by, but not what those that stay do. */
+int xbloom_guard_less(struct xbloom *f, const unsigned int *gone, size_t n_gone,
+		      const unsigned int *stay, size_t n_stay, struct xbloom_error *err);
 /* Whether attaching does that by itself; in the filter's record. */
 int xbloom_set_guard(struct xbloom *f, bool on, struct xbloom_error *err);
 

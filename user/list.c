@@ -553,16 +553,17 @@ static void add_stats(struct xbloom_list_stats *to, const struct xbloom_list_sta
 /* The error of a reading, with its place in the file. */
 static int tell_failure(const struct reading *r, struct xbloom_error *err)
 {
+	const struct xbloom_error said = r->told && err ? *err : r->err;
 	uint64_t line = r->failed_line, i;
 
-	if (!r->failed || r->told)
+	if (!r->failed || (r->told && r->failed != -EBADMSG))
 		return r->failed;
 	if (!line)
-		return xbloom_fail(err, r->failed, "%s", r->err.text);
+		return xbloom_fail(err, r->failed, "%s", said.text);
 	for (i = 0; i < r->failed_chunk; i++)
 		line += r->lines[i];
 	return xbloom_fail(err, r->failed, "%s:%llu: %.400s", r->job.name, (unsigned long long)line,
-			   r->err.text);
+			   said.text);
 }
 
 static int read_chunks(struct reading *r, unsigned int threads, struct xbloom_list_stats *stats,

@@ -2,10 +2,12 @@
 /*
  * What the machine itself lives by, in the network namespace of the caller: the addresses of its
  * devices, the gateways of its routes, and the resolvers that it asks. By rtnetlink (libmnl), and by
- * resolv.conf.
+ * resolv.conf. Devices that stand upon others (VLANs, bridges, bonds) are told of, too: what comes
+ * for their addresses comes through a device below, which may be the one with the filter.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdlib.h>
@@ -177,7 +179,131 @@ static int on_route(const struct nlmsghdr *h, void *ctx)
 	return d->ret ? MNL_CB_ERROR : MNL_CB_OK;
 }
 
-static int dump(struct mnl_socket *socket, uint16_t type, mnl_cb_t fn, struct dumping *d)
+/* Next hops that routes name by their number; such a route need not say its gateway itself. */
+static int on_nexthop(const struct nlmsghdr *h, void *ctx)
+{
+	const struct nhmsg *m = mnl_nlmsg_get_payload(h);
+	const struct nlattr *attr, *gateway = NULL;
+	struct dumping *d = ctx;
+	unsigned int ifindex = 0;
+
+	if (h->nlmsg_type != RTM_NEWNEXTHOP)
+		return MNL_CB_OK;
+	mnl_attr_for_each(attr, h, sizeof(*m))
+	{
+		if (mnl_attr_get_type(attr) == NHA_GATEWAY)
+			gateway = attr;
+		else if (mnl_attr_get_type(attr) == NHA_OIF)
+			ifindex = mnl_attr_get_u32(attr);
+	}
+	if (gateway)
+		push_gateway(d, ifindex, m->nh_family, gateway);
+	return d->ret ? MNL_CB_ERROR : MNL_CB_OK;
+}
+
+/* ---- devices upon devices ---- */
+
+static int push_link(struct xbloom_machine *m, unsigned int lower, unsigned int upper,
+		     struct xbloom_error *err)
+{
+	struct xbloom_machine_link *v = reallocarray(m->links, m->n_links + 1, sizeof(*v));
+
+	if (!v)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	m->links = v;
+	m->links[m->n_links++] = (struct xbloom_machine_link){ lower, upper };
+	return 0;
+}
+
+/*
+ * Whether the frames of a device of this kind come through the one that IFLA_LINK names, with its
+ * addresses for all to see. (Of a veth that is the other end, of a tunnel what carries it.)
+ */
+static bool comes_through_link(const struct nlattr *linkinfo)
+{
+	static const char *const kinds[] = { "vlan", "macvlan", "macvtap", "ipvlan", "ipvtap" };
+	const struct nlattr *attr;
+	size_t i;
+
+	mnl_attr_for_each_nested(attr, linkinfo)
+	{
+		if (mnl_attr_get_type(attr) != IFLA_INFO_KIND)
+			continue;
+		for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+			if (!strcmp(mnl_attr_get_str(attr), kinds[i]))
+				return true;
+	}
+	return false;
+}
+
+static int on_link(const struct nlmsghdr *h, void *ctx)
+{
+	const struct ifinfomsg *m = mnl_nlmsg_get_payload(h);
+	const struct nlattr *attr, *linkinfo = NULL;
+	unsigned int link = 0, master = 0;
+	struct dumping *d = ctx;
+	bool elsewhere = false;
+
+	if (h->nlmsg_type != RTM_NEWLINK)
+		return MNL_CB_OK;
+	mnl_attr_for_each(attr, h, sizeof(*m))
+	{
+		switch (mnl_attr_get_type(attr)) {
+		case IFLA_LINK:
+			link = mnl_attr_get_u32(attr);
+			break;
+		case IFLA_LINK_NETNSID:
+			elsewhere = true;
+			break;
+		case IFLA_MASTER:
+			master = mnl_attr_get_u32(attr);
+			break;
+		case IFLA_LINKINFO:
+			linkinfo = attr;
+			break;
+		}
+	}
+	if (master)
+		d->ret = push_link(d->m, (unsigned int)m->ifi_index, master, d->err);
+	if (!d->ret && link && !elsewhere && linkinfo && comes_through_link(linkinfo))
+		d->ret = push_link(d->m, link, (unsigned int)m->ifi_index, d->err);
+	return d->ret ? MNL_CB_ERROR : MNL_CB_OK;
+}
+
+static bool is_one_of(unsigned int ifindex, const unsigned int *ifindexes, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (ifindexes[i] == ifindex)
+			return true;
+	return false;
+}
+
+int xbloom_machine_above(const struct xbloom_machine *m, const unsigned int *ifindexes, size_t n,
+			 unsigned int **out, size_t *n_out, struct xbloom_error *err)
+{
+	unsigned int *all = calloc(n + m->n_links + 1, sizeof(*all));
+	size_t i, l, used = 0;
+
+	if (!all)
+		return xbloom_fail(err, -ENOMEM, "out of memory");
+	for (i = 0; i < n; i++)
+		all[used++] = ifindexes[i];
+	/* What is found is looked on from in its turn. */
+	for (i = 0; i < used; i++)
+		for (l = 0; l < m->n_links; l++)
+			if (m->links[l].lower == all[i] && !is_one_of(m->links[l].upper, all, used))
+				all[used++] = m->links[l].upper;
+	*out = all;
+	*n_out = used;
+	return 0;
+}
+
+/* ---- all of it ---- */
+
+static int dump(struct mnl_socket *socket, uint16_t type, size_t header, mnl_cb_t fn,
+		struct dumping *d)
 {
 	char buf[DUMP_BYTES];
 	struct nlmsghdr *h = mnl_nlmsg_put_header(buf);
@@ -188,7 +314,8 @@ static int dump(struct mnl_socket *socket, uint16_t type, mnl_cb_t fn, struct du
 	h->nlmsg_type = type;
 	h->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	h->nlmsg_seq = type;
-	family = mnl_nlmsg_put_extra_header(h, sizeof(struct rtmsg));
+	/* Each kind of question has a header of its own, whose first byte is the family. */
+	family = mnl_nlmsg_put_extra_header(h, header);
 	family->rtgen_family = AF_UNSPEC;
 	if (mnl_socket_sendto(socket, h, h->nlmsg_len) < 0)
 		return xbloom_fail_errno(d->err, -errno, "cannot ask for this machine's addresses");
@@ -238,7 +365,7 @@ static int read_resolvers(const char *path, struct dumping *d)
 	return ret;
 }
 
-int xbloom_machine_read(struct xbloom_machine *m, struct xbloom_error *err)
+static int read_once(struct xbloom_machine *m, struct xbloom_error *err)
 {
 	struct mnl_socket *socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	struct dumping d = { .m = m, .err = err };
@@ -250,9 +377,17 @@ int xbloom_machine_read(struct xbloom_machine *m, struct xbloom_error *err)
 		ret = xbloom_fail_errno(err, -errno, "cannot ask for this machine's addresses");
 		goto out;
 	}
-	ret = dump(socket, RTM_GETADDR, on_address, &d);
+	ret = dump(socket, RTM_GETADDR, sizeof(struct ifaddrmsg), on_address, &d);
 	if (!ret)
-		ret = dump(socket, RTM_GETROUTE, on_route, &d);
+		ret = dump(socket, RTM_GETROUTE, sizeof(struct rtmsg), on_route, &d);
+	if (!ret)
+		ret = dump(socket, RTM_GETLINK, sizeof(struct ifinfomsg), on_link, &d);
+	if (!ret) {
+		ret = dump(socket, RTM_GETNEXTHOP, sizeof(struct nhmsg), on_nexthop, &d);
+		/* Kernels before 5.3 know none. */
+		if (ret == -EOPNOTSUPP)
+			ret = 0;
+	}
 	for (i = 0; i < sizeof(resolver_files) / sizeof(resolver_files[0]) && !ret; i++)
 		ret = read_resolvers(resolver_files[i], &d);
 out:
@@ -263,8 +398,21 @@ out:
 	return ret;
 }
 
+/* A router's table changes all the time, and a dump that it changed under is made again. */
+#define READ_ATTEMPTS 20
+
+int xbloom_machine_read(struct xbloom_machine *m, struct xbloom_error *err)
+{
+	int i, ret = -EINTR;
+
+	for (i = 0; i < READ_ATTEMPTS && ret == -EINTR; i++)
+		ret = read_once(m, err);
+	return ret;
+}
+
 void xbloom_machine_free(struct xbloom_machine *m)
 {
 	free(m->v);
+	free(m->links);
 	*m = (struct xbloom_machine){ 0 };
 }

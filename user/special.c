@@ -32,6 +32,7 @@ static const struct {
 	{ "255.255.255.255", 32, "broadcast" },
 	{ "::", 128, "unspecified" },
 	{ "::1", 128, "loopback" },
+	{ "::ffff:0:0", 96, "IPv4 written as IPv6" },
 	{ "fc00::", 7, "private (unique local)" },
 	{ "fe80::", 10, "link-local" },
 	{ "ff00::", 8, "multicast" },

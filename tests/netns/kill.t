@@ -211,6 +211,8 @@ check_exempt() {
 		[ $shown = no ] || echo "is shown as exempt, and is stopped"
 	fi
 	still_usable
+	[ -n "$(xb show f --exempt)" ] || [ -z "$(find $HERE -name 'exempt*')" ] ||
+		echo "nothing is exempt, and left: $(find $HERE -name 'exempt*')"
 	must timeout 5 "$XDP_BLOOM" set f --exempt $T/few
 	udp_passes $LISTED || echo "is stopped after set --exempt"
 	must timeout 5 "$XDP_BLOOM" set f --exempt off

@@ -3,6 +3,11 @@
  * killat: run a command and kill it at an exact point, to see what is left behind.
  *
  *     killat STEP COMMAND [ARGUMENT...]
+ *     killat --run OTHER STEP COMMAND [ARGUMENT...]
+ *
+ * The second form does not kill: at the step the command stands still while the shell runs OTHER,
+ * and then goes on, to see what becomes of a reader whose ground moves. Calls of bpf() that only look
+ * are steps then, too, and the exit status is 126 where the command came to its end before the step.
  *
  * A process can leave a mark on the system only by a system call (or by memory it shares, between
  * two calls), and few calls leave one. Those are the steps: each such call counts twice, just
@@ -31,6 +36,7 @@
 
 #define EXIT_KILLED 137 /* what a shell says of a command that SIGKILL ended */
 #define EXIT_OWN_ERROR 125
+#define EXIT_NO_SUCH_STEP 126
 #define EXIT_NOT_RUN 127
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 #define THREADS_MAX 256
@@ -129,6 +135,9 @@ static struct thread *thread_of(pid_t tid)
 	die("more than %d threads", THREADS_MAX);
 }
 
+/* What is run at the step; NULL: the command is killed there. */
+static const char *other;
+
 /* What most commands of bpf() make, or only read, is gone with the process's file descriptors. */
 static bool bpf_marks(uint64_t command)
 {
@@ -152,7 +161,7 @@ static bool leaves_mark(const struct marking_call *call, const uint64_t *args)
 {
 	switch (call->nr) {
 	case SYS_bpf:
-		return bpf_marks(args[0]);
+		return other || bpf_marks(args[0]);
 	case SYS_openat:
 		return args[2] & O_CREAT;
 #ifdef SYS_open
@@ -235,6 +244,15 @@ static pid_t start(char **argv)
 	return pid;
 }
 
+static void run_other(uint64_t step, const char *when, const char *name)
+{
+	int status = system(other);
+
+	if (status)
+		die("\"%s\" ended with %d", other, status);
+	dprintf(LOG_FD, "run at step %llu, %s %s\n", (unsigned long long)step, when, name);
+}
+
 static int run(pid_t command, uint64_t kill_at)
 {
 	const char *name, *when;
@@ -252,10 +270,16 @@ static int run(pid_t command, uint64_t kill_at)
 			if (pid != command)
 				continue;
 			dprintf(LOG_FD, "ended after %llu steps\n", (unsigned long long)steps);
+			if (other && steps < kill_at)
+				return EXIT_NO_SUCH_STEP;
 			return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 		}
 		if (WSTOPSIG(status) == SYSCALL_STOP) {
-			if (is_step(pid, &name, &when) && ++steps == kill_at) {
+			bool here = is_step(pid, &name, &when) && ++steps == kill_at;
+
+			if (here && other) {
+				run_other(steps, when, name);
+			} else if (here) {
 				kill(command, SIGKILL);
 				reap(command);
 				dprintf(LOG_FD, "killed at step %llu, %s %s\n",
@@ -275,8 +299,13 @@ int main(int argc, char **argv)
 	uint64_t kill_at;
 	char *end;
 
+	if (argc > 3 && !strcmp(argv[1], "--run")) {
+		other = argv[2];
+		argv += 2;
+		argc -= 2;
+	}
 	if (argc < 3) {
-		fprintf(stderr, "usage: killat STEP COMMAND [ARGUMENT...]\n");
+		fprintf(stderr, "usage: killat [--run OTHER] STEP COMMAND [ARGUMENT...]\n");
 		return EXIT_OWN_ERROR;
 	}
 	errno = 0;
