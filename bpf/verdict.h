@@ -56,9 +56,6 @@ static __always_inline int xbloom_is_exempt(const struct xbloom_flow *flow, __u3
 	__u32 i;
 
 	xbloom_exempt_addr(flow, fields, addr);
-	/* That IPv4 stands there is our own affair: an IPv6 packet that says so is not that host's. */
-	if (flow->family == XBLOOM_FAMILY_V6 && xbloom_is_v4_mapped(addr))
-		return 0;
 	if (params.exempt_trie) {
 		__builtin_memcpy(key.addr, addr, sizeof(key.addr));
 		return bpf_map_lookup_elem(&xbloom_exempt, &key) ? 1 : 0;
