@@ -130,6 +130,9 @@ XBLOOM_INLINE void xbloom_exempt_addr(const struct xbloom_flow *f, __u32 fields,
 	} else {
 		addr[0] = dst ? f->dst.v6[0] : f->src.v6[0];
 		addr[1] = dst ? f->dst.v6[1] : f->src.v6[1];
+		/* One that writes so is not that IPv4 host: it becomes nobody's address. */
+		if (xbloom_is_v4_mapped(addr))
+			addr[0] = ~0ULL;
 	}
 }
 

@@ -213,7 +213,7 @@ is "$(entries)" "" "another version: nothing is left"
 
 # meta[] now belongs to a filter that is gone; its geometry is that of every one made like it. A byte
 # of the magic number, of the number of blocks, of the layout, and of the alarm's percentage.
-for at in 0 32 48 1024; do
+for at in 0 32 48 1040; do
 	expect 0 "create" create_f
 	patch_meta $at 255
 	refused "a damaged record (byte $at): show" "f.*destroy" xb show f

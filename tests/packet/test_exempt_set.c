@@ -378,6 +378,60 @@ static void too_many_change_nothing(void **state)
 	filter_destroy(f);
 }
 
+/* With four lengths in four arrays, an exact map and samples, few exemptions and many still load. */
+static void the_verifier_takes_the_largest_program(void **state)
+{
+	static const uint32_t fields[] = { XBLOOM_SRC, XBLOOM_DST };
+	struct xbloom_exemption v[FEW + 1];
+	unsigned int i, n;
+
+	(void)state;
+	for (i = 0; i < FEW + 1; i++) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "2001:db8:%x::1", i);
+		v[i] = exemption_at(text);
+	}
+	for (i = 0; i < 8; i++) {
+		bool classic = i & 1, allow = i & 4;
+		struct xbloom_rules rules =
+			packet_rules(fields[i >> 1 & 1],
+				     allow ? XBLOOM_POLICY_ALLOW : XBLOOM_POLICY_BLOCK, false);
+		struct xbloom_size_request req = {
+			.layout = classic ? XBLOOM_LAYOUT_CLASSIC : XBLOOM_LAYOUT_SPLIT,
+			.items = 100,
+			.fp = 1e-9,
+			.asks = 4,
+			.hashes = classic ? XBLOOM_CLASSIC_K_MAX : 0,
+		};
+		struct xbloom_error error = { "" };
+		struct xbloom_size size;
+		struct xbloom *f = NULL;
+
+		rules.confirm = !allow;
+		if (xbloom_plan(&req, &size, &error) ||
+		    (rules.confirm && xbloom_plan_exact(&size, rules.fields, 0, &error)))
+			fail_msg("%s", error.text);
+		size.nets4 = true;
+		size.n_plens6 = 4;
+		memcpy(size.plens6, (uint32_t[]){ 128, 64, 48, 32 }, sizeof(size.plens6));
+		size.lives = XBLOOM_LIVES_MAX;
+		size.ttl_ns = 1000000000ULL * 3600;
+		if (xbloom_create(FILTER, &size, &rules, &packet_hash_key, NULL, NULL, &f, &error))
+			fail_msg("filter %u: %s", i, error.text);
+		rules.sample = 1;
+		if (xbloom_set_rules(f, &rules, &error))
+			fail_msg("filter %u: %s", i, error.text);
+		for (n = FEW; n <= FEW + 1; n++) {
+			put(f, v, n);
+			expect_text(f, "2001:db8:7::1", allow ? "exempt" : "absent", PASSES);
+			expect_text(f, "2001:db8:7::2", "absent", allow ? DROPS : PASSES);
+			expect_text(f, "198.51.100.1", "absent", allow ? DROPS : PASSES);
+		}
+		filter_destroy(f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -386,6 +440,7 @@ int main(void)
 		cmocka_unit_test(what_is_confirmed_is_exempt_as_well),
 		cmocka_unit_test(an_ipv6_packet_does_not_pass_for_an_ipv4_host),
 		cmocka_unit_test(too_many_change_nothing),
+		cmocka_unit_test(the_verifier_takes_the_largest_program),
 	};
 
 	packet_isolate();
