@@ -119,6 +119,12 @@ XBLOOM_INLINE __u64 xbloom_v4_mapped(__u32 v4)
 	return XBLOOM_BIG64(0xffffULL << 32 | XBLOOM_BIG32(v4));
 }
 
+/* Whether a raw address is one of ::ffff:0:0/96. */
+XBLOOM_INLINE __u32 xbloom_is_v4_mapped(const __u64 addr[2])
+{
+	return !addr[0] && XBLOOM_BIG64(addr[1]) >> 32 == 0xffff;
+}
+
 /* The address of a flow that exemptions are about: the keyed one, and of two the source. */
 XBLOOM_INLINE void xbloom_exempt_addr(const struct xbloom_flow *f, __u32 fields, __u64 addr[2])
 {

@@ -342,6 +342,7 @@ static void an_ipv6_packet_does_not_pass_for_an_ipv4_host(void **state)
 		for (i = 0; i < 2; i++) {
 			put(f, v, i ? 1 + FEW : 1);
 			expect_text(f, "198.51.100.7", "exempt", PASSES);
+			expect_text(f, "::ffff:198.51.100.7", "absent", DROPS);
 		}
 		filter_destroy(f);
 	}
