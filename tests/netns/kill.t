@@ -398,8 +398,13 @@ awk 'BEGIN { for (i = 0; i < 400000; i++)
 
 # killed_after MILLISECONDS COMMAND...
 killed_after() {
+	local status
+
 	{ timeout -s KILL "0.$(printf %03d "$1")" "${@:2}" >/dev/null; } 2>/dev/null
-	[ $? = 137 ]
+	status=$?
+	# timeout dies with what it kills, and does not wait for that to let go of its locks.
+	wait_until 5 eval '[ -z "$(processes)" ]'
+	[ $status = 137 ]
 }
 
 wrong=
