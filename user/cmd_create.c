@@ -296,7 +296,7 @@ static int print_result(struct xbloom *f, const struct list_reading *reading, bo
 	if (!o)
 		return -EIO;
 	json_add(o, "keys", json_u64(reading->stats.keys));
-	json_add(o, "duplicates", json_u64(xbloom_keys_repeated(reading->keys)));
+	json_add(o, "duplicates", duplicates_json(reading->keys));
 	json_add(o, "list", list_summary_json(&reading->stats, reading->keys));
 	json_add(o, "covers", special_json(reading->special));
 	print_json(o);

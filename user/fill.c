@@ -50,16 +50,18 @@ int xbloom_filler_open(struct xbloom *f, struct xbloom_filler **out, struct xblo
 	return 0;
 }
 
-void xbloom_filler_close(struct xbloom_filler *filler)
+uint64_t xbloom_filler_close(struct xbloom_filler *filler)
 {
+	uint64_t inserted;
 	unsigned int i;
 
 	if (!filler)
-		return;
-	filler->f->meta->inserted += filler->inserted;
+		return 0;
+	inserted = filler->inserted;
 	for (i = 0; i < REGIONS; i++)
 		pthread_mutex_destroy(&filler->region[i]);
 	free(filler);
+	return inserted;
 }
 
 /* The caller has the block to itself. */

@@ -413,8 +413,11 @@ void xbloom_filler_put(struct xbloom_filler *filler, const uint64_t *v, size_t n
 /* The keys of an exact map: n of them, words behind words. Before their hashes. */
 int xbloom_filler_put_words(struct xbloom_filler *filler, __u64 *words, size_t n,
 			    struct xbloom_error *err);
-/* Write what was counted into the filter's record, and free it. */
-void xbloom_filler_close(struct xbloom_filler *filler);
+/*
+ * Free it, and tell how many it put in, which whoever filled a filter adds to its record. The filter
+ * itself is not touched: one that failed may be gone by now.
+ */
+uint64_t xbloom_filler_close(struct xbloom_filler *filler);
 
 /* ---- keys.c, for insert.c ---- */
 

@@ -40,7 +40,6 @@ struct worker {
 	struct xbloom_prefixes prefixes;
 	uint64_t sum[2];
 	uint64_t entries;
-	uint64_t streamed;
 	struct xbloom_error err;
 	size_t words_given; /* keys in hashes.words that stood in a list, and not in a prefix */
 	/* Once settled: where each bucket begins, and how many in it are left. */
@@ -57,6 +56,7 @@ struct xbloom_keys {
 	uint64_t merged;		 /* those that went when they were */
 	struct xbloom_prefix_plan plan;
 	struct xbloom_filler *filler; /* streaming: where keys go */
+	bool streamed;		      /* nobody saw all keys at once, to tell equal ones */
 	uint64_t distinct;
 	uint64_t pushed;
 };
@@ -131,7 +131,6 @@ static int flush(struct xbloom_keys *k, struct worker *me, struct xbloom_error *
 		return ret;
 	xbloom_radix_sort(h->v, h->n, XBLOOM_FIRST_SHIFT);
 	xbloom_filler_put(k->filler, h->v, h->n);
-	me->streamed += h->n;
 	h->n = 0;
 	h->words_n = 0;
 	return 0;
@@ -488,9 +487,14 @@ uint64_t xbloom_keys_distinct(const struct xbloom_keys *k)
 	return k->distinct;
 }
 
+bool xbloom_keys_counted(const struct xbloom_keys *k)
+{
+	return !k->streamed;
+}
+
 uint64_t xbloom_keys_repeated(const struct xbloom_keys *k)
 {
-	return k->pushed - k->distinct;
+	return k->streamed ? 0 : k->pushed - k->distinct;
 }
 
 const struct xbloom_prefix_plan *xbloom_keys_prefixes(const struct xbloom_keys *k)
@@ -620,7 +624,7 @@ static void put_bucket(struct job *job, unsigned int b)
 /* The filler counts, and then the record says what it was filled from. */
 static void end_filling(struct xbloom_keys *k, struct xbloom *f)
 {
-	xbloom_filler_close(k->filler);
+	f->meta->inserted += xbloom_filler_close(k->filler);
 	k->filler = NULL;
 	xbloom_keys_source(k, &f->meta->source);
 	f->meta->source.keys = k->distinct;
@@ -675,6 +679,7 @@ int xbloom_keys_gather(struct xbloom_keys *k, struct xbloom_hashes *out, struct 
 
 int xbloom_keys_stream_to(struct xbloom_keys *k, struct xbloom *f, struct xbloom_error *err)
 {
+	k->streamed = true;
 	return xbloom_filler_open(f, &k->filler, err);
 }
 

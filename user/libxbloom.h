@@ -372,7 +372,11 @@ bool xbloom_keys_are_for(const struct xbloom_keys *keys, const struct xbloom_par
 /* How many can be held, by the memory that is available now: half of it. */
 uint64_t xbloom_keys_that_fit(bool words);
 
-/* Of settled keys: those that the filter gets, expanded prefixes included; how many were dropped. */
+/*
+ * Of settled keys: those that the filter gets, expanded prefixes included; how many were dropped
+ * because they had been there before. Streamed keys are not counted: 0, and 0.
+ */
+bool xbloom_keys_counted(const struct xbloom_keys *keys);
 uint64_t xbloom_keys_distinct(const struct xbloom_keys *keys);
 uint64_t xbloom_keys_repeated(const struct xbloom_keys *keys);
 /* NULL: there was no prefix. */

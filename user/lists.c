@@ -246,7 +246,9 @@ void print_list_summary(const struct xbloom_list_stats *stats, const struct xblo
 	if (stats->masked)
 		printf(" (%s with host bits, which were cleared)",
 		       human_count(stats->masked, masked));
-	if (keys && xbloom_keys_repeated(keys))
+	if (keys && !xbloom_keys_counted(keys))
+		printf(", duplicates not counted");
+	else if (keys && xbloom_keys_repeated(keys))
 		printf(", %s duplicate%s", human_count(xbloom_keys_repeated(keys), n),
 		       plural(xbloom_keys_repeated(keys)));
 	if (p && p->merged)
@@ -255,6 +257,13 @@ void print_list_summary(const struct xbloom_list_stats *stats, const struct xblo
 	if (ignored_in_all(stats))
 		print_ignored(stats);
 	printf("\n");
+}
+
+struct json_object *duplicates_json(const struct xbloom_keys *keys)
+{
+	if (keys && !xbloom_keys_counted(keys))
+		return NULL; /* null, to json-c */
+	return json_u64(keys ? xbloom_keys_repeated(keys) : 0);
 }
 
 struct json_object *list_summary_json(const struct xbloom_list_stats *stats,
@@ -269,7 +278,7 @@ struct json_object *list_summary_json(const struct xbloom_list_stats *stats,
 	json_add(o, "keys", json_u64(stats->keys));
 	json_add(o, "prefixes", json_u64(stats->prefixes));
 	json_add(o, "masked", json_u64(stats->masked));
-	json_add(o, "duplicates", json_u64(keys ? xbloom_keys_repeated(keys) : 0));
+	json_add(o, "duplicates", duplicates_json(keys));
 	json_add(o, "merged", json_u64(p ? p->merged : 0));
 	for (i = 0; i < XBLOOM_IGNORED_REASONS; i++)
 		if (stats->ignored[i])

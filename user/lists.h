@@ -100,7 +100,9 @@ int no_key(const struct list_arguments *args, struct xbloom_error *err);
 
 /* What was read, a line for people on stdout; keys may be NULL. */
 void print_list_summary(const struct xbloom_list_stats *stats, const struct xbloom_keys *keys);
-/* The same as an object. */
+/* How many keys were there before; null where nobody counted. */
+struct json_object *duplicates_json(const struct xbloom_keys *keys);
+/* The summary as an object. */
 struct json_object *list_summary_json(const struct xbloom_list_stats *stats,
 				      const struct xbloom_keys *keys);
 

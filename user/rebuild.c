@@ -293,7 +293,7 @@ static int take_all_late(struct xbloom *next, struct xbloom_error *err)
 		xbloom_hashes_distinct(&t.hashes);
 		xbloom_filler_put(filler, t.hashes.v, t.hashes.n);
 	}
-	xbloom_filler_close(filler);
+	next->meta->inserted += xbloom_filler_close(filler);
 	xbloom_hashes_free(&t.hashes);
 	xbloom_prefixes_free(&t.prefixes);
 	return ret;
